@@ -1,0 +1,1 @@
+# Build rules of shared/, included by the top Makefile.am. SPDX-License-Identifier: BSD-3-Clause
