@@ -1,1 +1,27 @@
 # Build rules of tests/softhca/, included by the top Makefile.am. SPDX-License-Identifier: BSD-3-Clause
+
+# What the device library and its control program share: the segment, the fabric, faults.
+noinst_LTLIBRARIES += libsofthca_core.la
+libsofthca_core_la_SOURCES = \
+	tests/softhca/shm_format.h tests/softhca/softhca.h \
+	tests/softhca/fault.h tests/softhca/fault_rule.h \
+	tests/softhca/shm.c tests/softhca/heap.c tests/softhca/fabric.c tests/softhca/conf.c \
+	tests/softhca/evsend.c tests/softhca/misc.c \
+	tests/softhca/fault.c tests/softhca/fault_rule.c
+libsofthca_core_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
+
+# Loaded with LD_PRELOAD in front of libibverbs, so its symbols carry no version.
+noinst_LTLIBRARIES += libsofthca.la
+libsofthca_la_SOURCES = \
+	tests/softhca/ctl_dev.c tests/softhca/ctl_qp.c tests/softhca/qp_state.c \
+	tests/softhca/ctl_mr.c tests/softhca/ctl_misc.c \
+	tests/softhca/exec_common.c tests/softhca/exec_rc.c tests/softhca/exec_ud.c \
+	tests/softhca/rq.c tests/softhca/cq.c tests/softhca/cq_ex.c tests/softhca/event.c \
+	tests/softhca/helper.c tests/softhca/qp_ex.c tests/softhca/env.c
+libsofthca_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
+libsofthca_la_LDFLAGS = $(AM_LDFLAGS) $(VRB_NOINST_MODULE_FLAGS)
+libsofthca_la_LIBADD = libsofthca_core.la -lpthread -ldl
+
+noinst_PROGRAMS += softhca-ctl
+softhca_ctl_SOURCES = tests/softhca/softhca_ctl.c
+softhca_ctl_LDADD = libsofthca_core.la -lpthread
