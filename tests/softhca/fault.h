@@ -15,8 +15,9 @@
  *
  * Points that act on a port, a device or a process (port.down, port.up, gid.set, gid.clear, lid.set,
  * dev.fatal, srq.limit, peer.kill) hit once unless count= or every= says otherwise, and once for
- * the whole fabric. Those of them with at= are due by the clock (shca_fault_due); without, they are
- * passed at each work request that is executed.
+ * the whole fabric. With at= and none of nth=, every=, prob= they are due by the clock
+ * (shca_fault_due) and without host= mean every host; otherwise they are passed at each work request
+ * that is executed and mean the host, device and port that passes.
  */
 #ifndef SHCA_FAULT_H
 #define SHCA_FAULT_H
@@ -54,7 +55,7 @@ enum shca_fault_point {
     /* actions */
     SHCA_FAULT_PORT_DOWN, /* for_ns: time until it is up again, 0 = stays down */
     SHCA_FAULT_PORT_UP,
-    SHCA_FAULT_GID_SET, /* index, gid */
+    SHCA_FAULT_GID_SET,   /* index, gid */
     SHCA_FAULT_GID_CLEAR, /* index */
     SHCA_FAULT_LID_SET,   /* lid */
     SHCA_FAULT_DEV_FATAL,
@@ -66,8 +67,7 @@ enum shca_fault_point {
 #define SHCA_FAULT_RULES 32 /* rules a fabric can hold */
 #define SHCA_FAULT_TEXT 192 /* longest rule, with the final NUL */
 
-/* What is passing the hook. Leave at 0/NULL/-1 what the caller does not know: a rule that matches
- * on it then does not match. Use SHCA_FAULT_SITE() so that opcode and type start at -1. */
+/* What is passing the hook. Fields left 0 are unknown: a rule that matches on them does not match. */
 struct shca_fault_site {
     const char *host;
     const char *dev;
@@ -75,12 +75,12 @@ struct shca_fault_site {
     uint64_t bytes;
     uint32_t qpn;
     int port;
-    int opcode;  /* enum ibv_wr_opcode, or SHCA_FAULT_OP_RECV */
+    int op;      /* SHCA_FAULT_OP(enum ibv_wr_opcode) or SHCA_FAULT_OP_RECV */
     int qp_type; /* enum ibv_qp_type */
 };
 
-#define SHCA_FAULT_OP_RECV 31
-#define SHCA_FAULT_SITE(...) ((struct shca_fault_site){.opcode = -1, .qp_type = -1, __VA_ARGS__})
+#define SHCA_FAULT_OP(opcode) ((int)(opcode) + 1) /* opcode 0 is an RDMA write */
+#define SHCA_FAULT_OP_RECV 32
 
 /* What the rule that hit asks for. */
 struct shca_fault_args {
@@ -96,7 +96,7 @@ struct shca_fault_args {
     uint16_t lid;
     bool has_gid;
     uint8_t gid[16];
-    /* target of an action; empty or 0 = the host, device and port of the process that passes */
+    /* the rule's own host=, dev= and port=, the target of an action; empty or 0 if not named */
     char host[48];
     char dev[24];
     int port;
