@@ -57,10 +57,11 @@ check_format() { # C files are laid out as .clang-format says
 
 check_length() { # no file is longer than 800 lines
     files '\.([ch]|sh|mk|am|ac|m4|md)$|^(quickstart|runtests)$' | xargs -r wc -l |
-        awk -v max=$MAX_LINES '$2 != "total" && $1 > max { print $2 ": " $1 " lines" }'
+        awk -v max="$MAX_LINES" '$2 != "total" && $1 > max { print $2 ": " $1 " lines" }'
 }
 
 check_columns() { # no line of a C file is wider than 100 columns
+    # shellcheck disable=SC2016
     c_files | xargs -r awk 'length($0) > 100 { print FILENAME ":" FNR ": " length($0) " columns" }'
 }
 
@@ -90,7 +91,7 @@ check_leftovers() { # nothing is left "to be done" in the text
 
 check_shellcheck() { # the tool shellcheck has nothing to say on the scripts
     needs shellcheck
-    scripts | xargs -r shellcheck --external-sources --source-path=SCRIPTDIR --format=gcc
+    scripts | xargs -r shellcheck --format=gcc
 }
 
 check_scripts() { # scripts that are run, not sourced, are executable
