@@ -1,1 +1,27 @@
 # Build rules of shared/, included by the top Makefile.am. SPDX-License-Identifier: BSD-3-Clause
+
+# The transport core. Pure parts first (no clock, no verbs call), then those that drive a device.
+noinst_LTLIBRARIES += libvrb.la
+libvrb_la_LIBADD = $(IBVERBS_LIBS)
+libvrb_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
+libvrb_la_SOURCES = \
+	shared/vrb.h \
+	shared/address/vrb_address.c \
+	shared/address/vrb_address.h \
+	shared/address/vrb_choose.c \
+	shared/address/vrb_choose.h \
+	shared/device/vrb_filter.c \
+	shared/device/vrb_filter.h \
+	shared/rc/vrb_credit.h \
+	shared/util/vrb_config.c \
+	shared/util/vrb_explain.c \
+	shared/util/vrb_explain.h \
+	shared/util/vrb_log.c \
+	shared/util/vrb_log.h \
+	shared/util/vrb_status.h \
+	shared/wire/vrb_hello.c \
+	shared/wire/vrb_hello.h \
+	shared/wire/vrb_wire.c \
+	shared/wire/vrb_wire.h \
+	shared/wireup/vrb_wireup.c \
+	shared/wireup/vrb_wireup.h

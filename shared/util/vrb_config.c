@@ -1,0 +1,62 @@
+/* Default settings, and the ranges that absurd values are brought into.
+ * SPDX-License-Identifier: BSD-3-Clause */
+#include <string.h>
+
+#include "rc/vrb_credit.h"
+#include "vrb.h"
+
+void vrb_config_defaults(struct vrb_config *cfg)
+{
+    memset(cfg, 0, sizeof(*cfg));
+    cfg->recv_size = 16384;
+    cfg->recv_buffers = 512;
+    cfg->credits = 64;
+    cfg->sq_depth = 128;
+    cfg->max_inline = 256;
+    cfg->send_buffers = 1024;
+    cfg->rd_atomic = 16;
+    cfg->use_srq = 1;
+    cfg->ib_timeout = 17;
+    cfg->ib_retry_count = 7;
+    cfg->connect_timeout = 60;
+    cfg->rank = UINT64_MAX;
+}
+
+/* Returns the value to use. */
+static uint32_t clamp(const char *prefix, const char *name, uint32_t value, uint32_t least,
+                      uint32_t most)
+{
+    uint32_t used = value < least ? least : value > most ? most : value;
+
+    if (used != value) {
+        vrb_log(VRB_LOG_WARN, "%s%s = %u is out of range (%u .. %u); using %u", prefix, name, value,
+                least, most, used);
+    }
+    return used;
+}
+
+void vrb_config_clamp(struct vrb_config *cfg, const char *prefix)
+{
+    const char *p = prefix ? prefix : "";
+
+    /* A packet holds at least the upper layer's longest control message (ob1: below 256 bytes). */
+    cfg->recv_size = clamp(p, "recv_size", cfg->recv_size, 512, 1 << 20);
+    cfg->recv_buffers = clamp(p, "recv_buffers", cfg->recv_buffers, 8, 65536);
+    cfg->credits = clamp(p, "credits", cfg->credits, 2, VRB_CREDIT_MAX_WINDOW);
+    if (cfg->credits > cfg->recv_buffers) {
+        vrb_log(VRB_LOG_WARN, "%scredits = %u is more than %srecv_buffers = %u; using %u", p,
+                cfg->credits, p, cfg->recv_buffers, cfg->recv_buffers);
+        cfg->credits = cfg->recv_buffers;
+    }
+    cfg->sq_depth = clamp(p, "sq_depth", cfg->sq_depth, 4, 32768);
+    cfg->max_inline = clamp(p, "max_inline", cfg->max_inline, 0, 4096);
+    cfg->send_buffers = clamp(p, "send_buffers", cfg->send_buffers, 8, 1 << 20);
+    cfg->rd_atomic = clamp(p, "rd_atomic", cfg->rd_atomic, 1, 128);
+    cfg->use_srq = (uint8_t)clamp(p, "use_srq", cfg->use_srq, 0, 1);
+    /* 0 would wait for ever (IBTA 9.7.6.1.3); 24 is 69 s, and up to 8 times that with retries. */
+    cfg->ib_timeout = (uint8_t)clamp(p, "ib_timeout", cfg->ib_timeout, 1, 24);
+    cfg->ib_retry_count = (uint8_t)clamp(p, "ib_retry_count", cfg->ib_retry_count, 0, 7);
+    cfg->sl = (uint8_t)clamp(p, "sl", cfg->sl, 0, 15);
+    cfg->threads = (uint8_t)clamp(p, "threads", cfg->threads, 0, 1);
+    cfg->connect_timeout = clamp(p, "connect_timeout", cfg->connect_timeout, 1, 86400);
+}

@@ -1,0 +1,97 @@
+/* Encodes, decodes and validates the handshake messages.
+ * SPDX-License-Identifier: BSD-3-Clause */
+#include "wire/vrb_hello.h"
+
+#include <string.h>
+
+#include "address/vrb_address.h"
+#include "rc/vrb_credit.h"
+#include "wire/vrb_wire.h"
+
+#define HELLO_MAGIC 0x48425256u /* "VRBH", little-endian */
+#define MAX_24 0xffffffu        /* QP and packet sequence numbers have 24 bits (IBTA 9.2) */
+#define MTU_MIN 1               /* enum ibv_mtu: 256 bytes */
+#define MTU_MAX 5               /* 4096 bytes */
+
+void vrb_hello_put(const struct vrb_hello *h, uint8_t buf[VRB_HELLO_SIZE])
+{
+    memset(buf, 0, VRB_HELLO_SIZE);
+    vrb_put32(buf, HELLO_MAGIC);
+    buf[4] = VRB_HELLO_VERSION;
+    buf[5] = h->type;
+    buf[6] = h->flags;
+    buf[7] = h->reason;
+    vrb_put64(buf + 8, h->src_name);
+    vrb_put64(buf + 16, h->dst_name);
+    vrb_put32(buf + 24, h->src_id);
+    vrb_put32(buf + 28, h->dst_id);
+    vrb_put32(buf + 32, h->qpn);
+    vrb_put32(buf + 36, h->psn);
+    vrb_put32(buf + 40, h->recv_size);
+    vrb_put16(buf + 44, h->grant);
+    buf[46] = h->mtu;
+    buf[47] = h->rd_in;
+    buf[48] = h->src_rail;
+    buf[49] = h->dst_rail;
+}
+
+/* What a connection is built from: a value that verbs or the credits would trip over is refused. */
+static int hello_is_sane(const struct vrb_hello *h)
+{
+    return h->src_id != 0 && h->qpn != 0 && h->qpn <= MAX_24 && h->psn <= MAX_24 &&
+           h->mtu >= MTU_MIN && h->mtu <= MTU_MAX && h->recv_size != 0 && h->grant != 0 &&
+           h->grant <= VRB_CREDIT_MAX_WINDOW;
+}
+
+int vrb_hello_get(const uint8_t *buf, size_t len, struct vrb_hello *h)
+{
+    memset(h, 0, sizeof(*h));
+    if (len < VRB_HELLO_SIZE || vrb_get32(buf) != HELLO_MAGIC) {
+        return VRB_ERR_MALFORMED;
+    }
+    h->src_name = vrb_get64(buf + 8);
+    h->dst_name = vrb_get64(buf + 16);
+    h->src_id = vrb_get32(buf + 24);
+    h->dst_id = vrb_get32(buf + 28);
+    if (buf[4] != VRB_HELLO_VERSION) {
+        return VRB_ERR_NOTSUP;
+    }
+    h->type = buf[5];
+    h->flags = buf[6] & (VRB_HELLO_HAVE | VRB_HELLO_NEED);
+    h->reason = buf[7];
+    h->qpn = vrb_get32(buf + 32);
+    h->psn = vrb_get32(buf + 36);
+    h->recv_size = vrb_get32(buf + 40);
+    h->grant = vrb_get16(buf + 44);
+    h->mtu = buf[46];
+    h->rd_in = buf[47];
+    h->src_rail = buf[48];
+    h->dst_rail = buf[49];
+    if (h->src_rail >= VRB_MAX_RAILS || h->dst_rail >= VRB_MAX_RAILS) {
+        return VRB_ERR_MALFORMED;
+    }
+    if (h->type == VRB_REJECT) {
+        return VRB_OK;
+    }
+    return h->type == VRB_HELLO && hello_is_sane(h) ? VRB_OK : VRB_ERR_MALFORMED;
+}
+
+const char *vrb_reject_text(uint8_t reason)
+{
+    switch (reason) {
+    case VRB_REJECT_NONE:
+        return "no reason given";
+    case VRB_REJECT_NO_QP:
+        return "the queue pair could not be created (device or memory limit)";
+    case VRB_REJECT_NO_PATH:
+        return "no pair of addresses fits, seen from the other side";
+    case VRB_REJECT_UNKNOWN:
+        return "the named process or port is not there";
+    case VRB_REJECT_FAILED:
+        return "this connection was already given up";
+    case VRB_REJECT_VERSION:
+        return "it speaks another version of the protocol";
+    default:
+        return "a reason that this version does not know";
+    }
+}
