@@ -16,6 +16,13 @@ while read -r name what; do
     esac
 done < <("$TOP/tools/check-style.sh" --list)
 
+count=$("$TOP/tools/check-style.sh" --files | wc -l)
+if [ "$count" -gt 60 ]; then
+    tap_ok "the checks look at the whole tree"
+else
+    tap_notok "the checks look at the whole tree" "$count files only"
+fi
+
 # The checks themselves must find what they are there for: each gets a file that breaks its rule.
 bait=$TAP_TMP/bait
 mkdir -p "$bait/tools" "$bait/shared/wireup" "$bait/tests/lib" || exit 1
