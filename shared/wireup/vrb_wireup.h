@@ -20,10 +20,13 @@
  *      jitter so that a job's ranks do not beat in step.
  *   6. A packet on the RC QP itself proves HAVE (vrb_wireup_on_data).
  *   7. Messages for another id of ours, or from another id than the one learnt, are stale: ignored,
- *      except that a HELLO with dst_id 0 from a *different* id after REMOTE is learnt means that the
- *      peer lost its state: the connection FAILS (the peer's process started anew).
- *   8. REJECT with our id, or with dst_id of ours, FAILS the connection with its reason.
- *   9. No UP within cfg.timeout_ns after the start: FAILED (timeout). */
+ *      except that a HELLO with dst_id 0 from a *later* id after REMOTE is learnt means that the
+ *      peer lost its state: the connection FAILS. So each process hands out its ids in increasing
+ *      order (modulo 2^32, from any start); a late copy of an earlier id's HELLO does no harm.
+ *   8. REJECT with our id as dst_id FAILS the connection with its reason.
+ *   9. No UP within cfg.timeout_ns after the start: FAILED (timeout).
+ *  10. A FAILED machine tells a peer that it heard from, once when it fails and again in answer to
+ *      each HELLO with NEED, by REJECT; a REJECT is never answered. */
 #ifndef VRB_WIREUP_H
 #define VRB_WIREUP_H
 
@@ -51,6 +54,7 @@ enum vrb_wireup_failure {
     VRB_WU_FAIL_TIMEOUT,  /* no answer */
     VRB_WU_FAIL_REJECTED, /* w->reject_reason */
     VRB_WU_FAIL_RESTART,  /* the peer lost its state */
+    VRB_WU_FAIL_LOCAL,    /* the caller gave up (vrb_wireup_give_up) */
 };
 
 struct vrb_wireup_config {
@@ -67,6 +71,8 @@ struct vrb_wireup {
     uint8_t peer_has;    /* the peer has our data */
     uint8_t heard;       /* anything valid ever arrived: tells a dead path from a stuck peer */
     uint32_t sent;       /* HELLOs sent so far, for the report */
+    uint8_t decline;     /* enum vrb_reject_reason that a FAILED machine tells */
+    uint32_t asker;      /* id of the last HELLO's sender: a REJECT goes to it; 0 = none */
     uint32_t rng;        /* jitter */
     uint64_t started, next_send, interval; /* ns */
     struct vrb_wireup_config cfg;
@@ -85,10 +91,15 @@ unsigned vrb_wireup_on_message(struct vrb_wireup *w, uint64_t now, const struct 
 unsigned vrb_wireup_on_data(struct vrb_wireup *w, uint64_t now);
 unsigned vrb_wireup_on_timer(struct vrb_wireup *w, uint64_t now);
 
+/* The caller cannot go on (QP creation failed, the QP broke, ...): FAILED from any state; reason is
+ * what the peer is told. Returns DO_SEND (a REJECT) if the peer was ever heard of, else 0; never
+ * DO_FAIL, since the caller knows. */
+unsigned vrb_wireup_give_up(struct vrb_wireup *w, uint8_t reason);
+
 /* When on_timer wants to be called next; UINT64_MAX when it does not. */
 uint64_t vrb_wireup_deadline(const struct vrb_wireup *w);
 
-/* The HELLO that DO_SEND means; counts it. */
+/* The message that DO_SEND means: a HELLO, which is counted, or (FAILED) a REJECT. */
 void vrb_wireup_message(struct vrb_wireup *w, struct vrb_hello *out);
 
 #endif
