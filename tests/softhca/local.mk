@@ -17,7 +17,9 @@ libsofthca_la_SOURCES = \
 	tests/softhca/ctl_mr.c tests/softhca/ctl_misc.c \
 	tests/softhca/exec_common.c tests/softhca/exec_rc.c tests/softhca/exec_ud.c \
 	tests/softhca/rq.c tests/softhca/cq.c tests/softhca/cq_ex.c tests/softhca/event.c \
-	tests/softhca/helper.c tests/softhca/qp_ex.c tests/softhca/env.c
+	tests/softhca/helper.c tests/softhca/qp_ex.c \
+	tests/softhca/env.h tests/softhca/env.c tests/softhca/env_dir.c \
+	tests/softhca/sysfs.h tests/softhca/sysfs.c
 libsofthca_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
 libsofthca_la_LDFLAGS = $(AM_LDFLAGS) $(VRB_NOINST_MODULE_FLAGS)
 libsofthca_la_LIBADD = libsofthca_core.la -lpthread -ldl
@@ -25,3 +27,11 @@ libsofthca_la_LIBADD = libsofthca_core.la -lpthread -ldl
 noinst_PROGRAMS += softhca-ctl
 softhca_ctl_SOURCES = tests/softhca/softhca_ctl.c
 softhca_ctl_LDADD = libsofthca_core.la -lpthread
+
+if VRB_CMOCKA
+check_PROGRAMS += softhca_fault_test
+TESTS += softhca_fault_test
+softhca_fault_test_SOURCES = tests/softhca/fault_test.c tests/softhca/fault.c \
+	tests/softhca/fault_rule.c
+softhca_fault_test_LDADD = $(CMOCKA_LIBS) -lpthread
+endif
