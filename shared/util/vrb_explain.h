@@ -36,10 +36,17 @@ struct vrb_failure {
     struct vrb_end local, remote;
 };
 
-/* Writes a message of a few lines without trailing newline: what failed, both ends, decoded status,
- * likely cause, next step (which depends on the status and link: for a retry count exceeded on RoCE the GID, PFC and MTU; on IB the LID,
- * SM and cable; for RNR the peer's progress; for access errors registration; ...). Never overruns; returns buf. */
+/* Writes a message of a few lines without trailing newline: what failed and the decoded status,
+ * both ends, likely cause, next step (which depends on the status and link: for a retry count
+ * exceeded on RoCE the GID, PFC and MTU; on IB the LID, SM and cable; for RNR the peer's progress;
+ * for access errors registration; ...). Never overruns; returns buf. */
 const char *vrb_explain(const struct vrb_failure *f, char *buf, size_t len);
+
+/* The same for memory that could not be registered. what: "receive buffers of shca0 port 1"; bytes:
+ * asked for; limit: RLIMIT_MEMLOCK's soft limit in bytes, UINT64_MAX = unlimited; cause: strerror()
+ * of the refusal. */
+const char *vrb_explain_memlock(const char *what, uint64_t bytes, uint64_t limit, const char *cause,
+                                char *buf, size_t len);
 
 /* "transport retry counter exceeded", ... for every ibv_wc_status; never NULL. */
 const char *vrb_wc_status_text(int wc_status);

@@ -4,8 +4,9 @@
 
 #include <string.h>
 
-/* A timer of 0 would keep the caller busy. */
+/* A timer of 0 would keep the caller busy; half the range leaves room for the jitter. */
 #define INTERVAL_MIN_NS 1000
+#define INTERVAL_MAX_NS (UINT64_MAX / 2)
 
 static uint32_t next_random(struct vrb_wireup *w)
 {
@@ -39,6 +40,12 @@ void vrb_wireup_init(struct vrb_wireup *w, const struct vrb_wireup_config *cfg,
     w->cfg = *cfg;
     if (w->cfg.first_ns < INTERVAL_MIN_NS) {
         w->cfg.first_ns = INTERVAL_MIN_NS;
+    }
+    if (w->cfg.first_ns > INTERVAL_MAX_NS) {
+        w->cfg.first_ns = INTERVAL_MAX_NS;
+    }
+    if (w->cfg.max_ns > INTERVAL_MAX_NS) {
+        w->cfg.max_ns = INTERVAL_MAX_NS;
     }
     if (w->cfg.max_ns < w->cfg.first_ns) {
         w->cfg.max_ns = w->cfg.first_ns;
@@ -103,9 +110,7 @@ static unsigned on_reject(struct vrb_wireup *w, const struct vrb_hello *m)
 /* A HELLO from another id than the one learnt (rule 7). */
 static unsigned on_other_id(struct vrb_wireup *w, const struct vrb_hello *m)
 {
-    int later = (int32_t)(m->src_id - w->remote.src_id) > 0;
-
-    if (m->dst_id != 0 || !later) {
+    if ((int32_t)(m->src_id - w->remote.src_id) <= 0) {
         return 0;
     }
     w->asker = m->src_id;

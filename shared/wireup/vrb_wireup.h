@@ -20,8 +20,8 @@
  *      jitter so that a job's ranks do not beat in step.
  *   6. A packet on the RC QP itself proves HAVE (vrb_wireup_on_data).
  *   7. Messages for another id of ours, or from another id than the one learnt, are stale: ignored,
- *      except that a HELLO with dst_id 0 from a *later* id after REMOTE is learnt means that the
- *      peer lost its state: the connection FAILS. So each process hands out its ids in increasing
+ *      except that a HELLO from a *later* id after REMOTE is learnt (dst_id 0 or ours) means that
+ *      the peer lost its state: the connection FAILS. So each process hands out its ids in increasing
  *      order (modulo 2^32, from any start); a late copy of an earlier id's HELLO does no harm.
  *   8. REJECT with our id as dst_id FAILS the connection with its reason.
  *   9. No UP within cfg.timeout_ns after the start: FAILED (timeout).
