@@ -1,0 +1,255 @@
+# shellcheck shell=bash
+# vrb_mpirun: an MPI job on several simulated hosts with software HCAs, in a fabric of its own.
+# SPDX-License-Identifier: BSD-3-Clause
+#
+#   vrb_mpirun [options] -- PROGRAM [ARGS...]
+#
+#   --ranks N          number of ranks (2), given to the hosts in turn
+#   --hosts N          number of simulated hosts (2), named node0, node1, ...
+#   --link ib|roce|all which devices a host has: shca0 (ib), shca1 (roce) or both (ib)
+#   --btl LIST         BTLs (self,verbs); "openib" gets the parameters it needs on our device
+#   --pml NAME         ob1 (default), ucx, cm
+#   --ucx-tls LIST     transports of UCX with --pml ucx (rc_verbs,ud_verbs,self)
+#   --mca NAME VALUE   one more MCA parameter
+#   --env NAME=VALUE   one more environment variable of the ranks
+#   --fault RULE       fault rule of the software HCA (SOFTHCA_FAULTS)
+#   --conf FILE        its configuration (SOFTHCA_CONF)
+#   --exec sync|deferred  its execution mode (SOFTHCA_EXEC)
+#   --fabric NAME      name of the fabric (a private one)
+#   --timeout SECONDS  limit of the whole run (120); status 124 if it is hit
+#   --no-softhca       the machine's own devices, all ranks on this machine
+#   --arg ARG          one more argument of mpirun itself
+#   --verbose          print the command
+#
+# Status: that of mpirun; 124 for the time limit; 125 if the job left processes or shared memory
+# behind; 2 for a usage error. Environment: TOP, BUILD, PREFIX as in the test groups; MPIRUN names
+# another mpirun; VRB_PRELOAD_FIRST is put before the software HCA in LD_PRELOAD (libasan);
+# VRB_CORES overrides the number of cores (with more ranks than cores - 1, ranks yield when idle).
+#
+# The function runs in a subshell: it changes nothing in its caller. Every process of a run carries
+# VRB_RUN=<id> in its environment, which is how those of this run, and no others, are found and
+# ended when the limit is hit.
+
+VRB_LIB=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+: "${TOP:=$(cd "$VRB_LIB/../.." && pwd)}"
+: "${BUILD:=$TOP/_build}"
+: "${PREFIX:=$TOP/_inst}"
+
+_vrb_die() {
+    echo "vrb_mpirun: $*" >&2
+    exit 2
+}
+
+# Pids of the living processes of run $1.
+_vrb_run_pids() {
+    grep -lzs -e "^VRB_RUN=$1\$" /proc/[0-9]*/environ | sed 's|^/proc/||; s|/environ$||'
+}
+
+# Ends what is left of run $1; prints how many processes there were.
+_vrb_run_kill() {
+    local pids count=0 round
+    for round in 1 2 3 4 5; do
+        pids=$(_vrb_run_pids "$1")
+        [ -n "$pids" ] || break
+        [ "$round" -eq 1 ] && count=$(wc -w <<<"$pids")
+        # shellcheck disable=SC2086
+        kill -KILL $pids 2>/dev/null
+        sleep 0.2
+    done
+    echo "$count"
+}
+
+_vrb_number() {
+    case $2 in
+    '' | *[!0-9]*) _vrb_die "$1 needs a number, not '$2'" ;;
+    esac
+}
+
+_vrb_mpi_major() {
+    "$1" --version 2>/dev/null | sed -n 's/^mpirun (Open MPI) \([0-9]*\)\..*/\1/p' | head -n 1
+}
+
+vrb_mpirun() (
+    set -u
+    ranks=2 hosts=2 link=ib btl=self,verbs pml=ob1 ucx_tls=rc_verbs,ud_verbs,self
+    limit=120 softhca=1 verbose=0 fabric='' conf='' fault='' exec_mode=''
+    extra=() environment=()
+    while [ $# -gt 0 ]; do
+        case $1 in
+        --ranks | --hosts | --link | --btl | --pml | --ucx-tls | --env | --fault | --conf | --exec | \
+            --fabric | --timeout | --arg)
+            [ $# -ge 2 ] || _vrb_die "$1 needs a value"
+            ;;
+        --mca) [ $# -ge 3 ] || _vrb_die "--mca needs a name and a value" ;;
+        esac
+        case $1 in
+        --ranks) ranks=$2 && shift ;;
+        --hosts) hosts=$2 && shift ;;
+        --link) link=$2 && shift ;;
+        --btl) btl=$2 && shift ;;
+        --pml) pml=$2 && shift ;;
+        --ucx-tls) ucx_tls=$2 && shift ;;
+        --env) environment+=("$2") && shift ;;
+        --fault) fault=$2 && shift ;;
+        --conf) conf=$2 && shift ;;
+        --exec) exec_mode=$2 && shift ;;
+        --fabric) fabric=$2 && shift ;;
+        --timeout) limit=$2 && shift ;;
+        --arg) extra+=("$2") && shift ;;
+        --mca) extra+=(--mca "$2" "$3") && shift 2 ;;
+        --no-softhca) softhca=0 ;;
+        --verbose) verbose=1 ;;
+        --)
+            shift
+            break
+            ;;
+        *) _vrb_die "unknown option '$1'" ;;
+        esac
+        shift
+    done
+    [ $# -gt 0 ] || _vrb_die "no program given (after --)"
+    _vrb_number --ranks "$ranks"
+    _vrb_number --hosts "$hosts"
+    _vrb_number --timeout "$limit"
+    if [ "$ranks" -lt 1 ] || [ "$hosts" -lt 1 ]; then
+        _vrb_die "--ranks and --hosts start at 1"
+    fi
+    case $link in
+    ib | roce | all) ;;
+    *) _vrb_die "--link is ib, roce or all, not '$link'" ;;
+    esac
+
+    mpirun=${MPIRUN:-mpirun}
+    major=$(_vrb_mpi_major "$mpirun")
+    [ -n "$major" ] || _vrb_die "no Open MPI here ($mpirun --version says nothing of it)"
+    lib=$BUILD/.libs/libsofthca.so
+    ctl=$BUILD/softhca-ctl
+    [ $softhca -eq 0 ] || [ -e "$lib" ] || _vrb_die "no $lib: build first (make)"
+
+    run=vrb-$$-$BASHPID-$RANDOM
+    tmp=$(mktemp -d "${TMPDIR:-/tmp}/vrbrun.XXXXXX") || exit 2
+    # Backing files of Open MPI's own shared-memory transport, so that none is left in /dev/shm.
+    shm=$(mktemp -d /dev/shm/vrbrun.XXXXXX) || shm=$tmp
+    # shellcheck disable=SC2317,SC2329 # called by the trap
+    _vrb_cleanup() {
+        [ -z "${sleeper:-}" ] || kill "$sleeper" 2>/dev/null
+        rm -rf "$tmp" "$shm"
+    }
+    trap _vrb_cleanup EXIT
+
+    cmd=("$mpirun" -n "$ranks" --bind-to none)
+    [ "$(id -u)" -ne 0 ] || cmd+=(--allow-run-as-root)
+    cores=${VRB_CORES:-$(nproc)}
+    [ "$ranks" -le $((cores - 1)) ] || cmd+=(--mca mpi_yield_when_idle 1)
+
+    # --- the machine: simulated hosts, or this one
+    if [ $softhca -eq 1 ]; then
+        slots=$(((ranks + hosts - 1) / hosts))
+        for ((i = 0; i < hosts; i++)); do
+            echo "node$i slots=$slots"
+        done >"$tmp/hostfile"
+        agent=plm_rsh_agent
+        [ "$major" -lt 5 ] || agent=plm_ssh_agent
+        cmd+=(--hostfile "$tmp/hostfile" --map-by node --mca "$agent" "$VRB_LIB/rsh-agent")
+        if [ "$major" -lt 5 ]; then
+            cmd+=(--mca plm rsh --mca plm_rsh_no_tree_spawn 1 --mca orte_tmpdir_base "$tmp")
+            # All simulated hosts are this machine: the loopback device always joins them.
+            cmd+=(--mca oob_tcp_if_include lo --mca btl_tcp_if_include lo)
+            cmd+=(--mca btl_vader_backing_directory "$shm")
+        else
+            cmd+=(--mca plm ssh --mca plm_ssh_no_tree_spawn 1 --mca prte_tmpdir_base "$tmp")
+            cmd+=(--mca btl_tcp_if_include lo --mca btl_sm_backing_directory "$shm")
+        fi
+        fabric=${fabric:-$run}
+        export SOFTHCA_FABRIC=$fabric
+        export VRB_PRELOAD=${VRB_PRELOAD_FIRST:+$VRB_PRELOAD_FIRST:}$lib
+        case $link in
+        all) unset SOFTHCA_DEVS ;;
+        *) export SOFTHCA_DEVS=$link ;;
+        esac
+        [ -z "$conf" ] || export SOFTHCA_CONF=$conf
+        [ -z "$fault" ] || export SOFTHCA_FAULTS=$fault
+        [ -z "$exec_mode" ] || export SOFTHCA_EXEC=$exec_mode
+    else
+        cmd+=(--oversubscribe)
+    fi
+
+    # --- the transport
+    cmd+=(--mca pml "$pml")
+    if [ "$pml" = ob1 ]; then
+        cmd+=(--mca btl "$btl")
+        case ,$btl, in
+        *,verbs,*)
+            component=$PREFIX/lib/openmpi
+            [ -e "$component/mca_btl_verbs.so" ] ||
+                _vrb_die "no $component/mca_btl_verbs.so: install first (make install)"
+            # 4.1 replaces its default path by ours unless we name it; 5.0 needs no default
+            [ "$major" -ge 5 ] || component=SYS_DEFAULT:USER_DEFAULT:$component
+            cmd+=(--mca mca_base_component_path "$component")
+            ;;
+        *,openib,*)
+            # openib shuns InfiniBand by default, and warns of devices it has no parameters for
+            cmd+=(--mca btl_openib_allow_ib 1 --mca btl_openib_warn_no_device_params_found 0)
+            ;;
+        esac
+    elif [ "$pml" = ucx ]; then
+        # pml/ucx steps back unless it knows the device
+        cmd+=(--mca pml_ucx_tls any --mca pml_ucx_devices any --mca osc ucx --mca btl self)
+        export UCX_TLS=$ucx_tls
+        export UCX_WARN_UNUSED_ENV_VARS=n
+    fi
+    cmd+=(${extra[@]+"${extra[@]}"})
+    for pair in ${environment[@]+"${environment[@]}"}; do
+        case $pair in
+        [A-Za-z_]*=*) export "${pair?}" ;;
+        *) _vrb_die "--env needs NAME=VALUE, not '$pair'" ;;
+        esac
+        [ $softhca -eq 1 ] || cmd+=(-x "${pair%%=*}")
+    done
+    cmd+=("$@")
+
+    [ $verbose -eq 0 ] || printf '%q ' "${cmd[@]}" | sed 's/ $/\n/' >&2
+
+    # --- run
+    VRB_RUN=$run TMPDIR=$tmp "${cmd[@]}" </dev/null &
+    job=$!
+    sleep "$limit" >/dev/null 2>&1 &
+    sleeper=$!
+    trap 'stopped=1; kill -TERM $job 2>/dev/null' INT TERM HUP
+    stopped=0 ended=''
+    wait -n -p ended "$job" "$sleeper"
+    status=$?
+    if [ "${ended:-}" != "$job" ]; then
+        [ $stopped -eq 1 ] || echo "vrb_mpirun: time limit of $limit s: ending the run" >&2
+        status=$((stopped ? 143 : 124))
+        kill -TERM "$job" 2>/dev/null
+        for ((i = 0; i < 50; i++)); do
+            kill -0 "$job" 2>/dev/null || break
+            sleep 0.1
+        done
+        _vrb_run_kill "$run" >/dev/null
+        wait "$job" 2>/dev/null
+    fi
+    kill "$sleeper" 2>/dev/null
+
+    # --- nothing may be left
+    for ((i = 0; i < 20; i++)); do
+        [ -n "$(_vrb_run_pids "$run")" ] || break
+        sleep 0.1
+    done
+    left=$(_vrb_run_kill "$run")
+    if [ "$left" -ne 0 ]; then
+        echo "vrb_mpirun: $left processes of the run had not ended by themselves" >&2
+        [ $status -ne 0 ] || status=125
+    fi
+    if [ $softhca -eq 1 ]; then
+        [ ! -x "$ctl" ] || "$ctl" --fabric "$fabric" reap >/dev/null 2>&1
+        for file in /dev/shm/softhca-"$fabric" /dev/shm/softhca-"$fabric".*; do
+            [ -e "$file" ] || continue
+            echo "vrb_mpirun: the run left $file behind" >&2
+            rm -rf "$file"
+            [ $status -ne 0 ] || status=125
+        done
+    fi
+    exit $status
+)
