@@ -19,6 +19,7 @@ libvrb_la_SOURCES = \
 	shared/util/vrb_log.c \
 	shared/util/vrb_log.h \
 	shared/util/vrb_status.h \
+	shared/util/vrb_text.c \
 	shared/util/vrb_text.h \
 	shared/wire/vrb_hello.c \
 	shared/wire/vrb_hello.h \

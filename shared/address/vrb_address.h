@@ -32,21 +32,21 @@ enum vrb_gid_type {
 struct vrb_gid {
     uint8_t raw[VRB_GID_LEN]; /* network byte order, as ibv_gid.raw */
     uint8_t type;             /* enum vrb_gid_type */
-    uint16_t index;           /* in the owner's GID table: meaningful to its owner only, not packed */
+    uint16_t index; /* in the owner's GID table: meaningful to its owner only, not packed */
 };
 
 struct vrb_address {
-    uint8_t link;          /* enum vrb_link */
-    uint8_t mtu;           /* enum ibv_mtu: 1 = 256 ... 5 = 4096 bytes */
-    uint8_t lmc;           /* IB: the port answers to 2^lmc LIDs */
-    uint8_t grh_required;  /* IB: the port wants a GRH on every packet */
-    uint8_t num_gids;      /* 0 .. VRB_MAX_GIDS; RoCE needs at least one */
-    uint16_t lid;          /* IB: base LID, host byte order; 0 on RoCE */
-    uint16_t pkey;         /* partition key in use; bit 15 = full member */
-    uint32_t ud_qpn;       /* 24 bits: the UD QP that takes the handshake */
-    uint32_t qkey;         /* Q_Key of that QP: random, so that only peers told of it reach it */
-    uint32_t recv_size;    /* payload bytes that fit one receive buffer (RC eager) */
-    uint32_t speed_mbps;   /* link speed times width, 0 = unknown */
+    uint8_t link;         /* enum vrb_link */
+    uint8_t mtu;          /* enum ibv_mtu: 1 = 256 ... 5 = 4096 bytes */
+    uint8_t lmc;          /* IB: the port answers to 2^lmc LIDs */
+    uint8_t grh_required; /* IB: the port wants a GRH on every packet */
+    uint8_t num_gids;     /* 0 .. VRB_MAX_GIDS; RoCE needs at least one */
+    uint16_t lid;         /* IB: base LID, host byte order; 0 on RoCE */
+    uint16_t pkey;        /* partition key in use; bit 15 = full member */
+    uint32_t ud_qpn;      /* 24 bits: the UD QP that takes the handshake */
+    uint32_t qkey;        /* Q_Key of that QP: random, so that only peers told of it reach it */
+    uint32_t recv_size;   /* payload bytes that fit one receive buffer (RC eager) */
+    uint32_t speed_mbps;  /* link speed times width, 0 = unknown */
     struct vrb_gid gids[VRB_MAX_GIDS];
 };
 

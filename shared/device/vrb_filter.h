@@ -21,9 +21,9 @@ struct vrb_filter {
     struct vrb_filter_entry entry[VRB_FILTER_MAX];
 };
 
-/* Parses the two lists (either may be NULL or empty, not both given). Blanks around entries are ignored.
- * Returns VRB_OK, or VRB_ERR_ARG with the cause in words in err ("both if_include and if_exclude are set", "'mlx5_0:x':
- * the port is not a number from 1 to 255", ...). */
+/* Parses the two lists (either may be NULL or empty, not both given). Blanks around entries are
+ * ignored. Returns VRB_OK, or VRB_ERR_ARG with the cause in words in err ("both if_include and
+ * if_exclude are set", "'mlx5_0:x': the port is not a number from 1 to 255", ...). */
 int vrb_filter_parse(struct vrb_filter *f, const char *include, const char *exclude, char *err,
                      size_t len);
 

@@ -7,10 +7,11 @@
  * number its packets ("grant"). Telling an absolute count makes a repeated or late grant harmless,
  * and each end picks its own window: nothing is assumed equal at both ends.
  *
- * A receiver with nothing to send tells its grant in a CREDIT packet once half of the window has been
- * consumed since it last told. CREDIT packets need no credit themselves; because a second one
+ * A receiver with nothing to send tells its grant in a CREDIT packet once half of the window has
+ * been consumed since it last told. CREDIT packets need no credit themselves; because a second one
  * is sent only after the peer has used half a window more, at most VRB_CREDIT_RESERVE of them are
- * ever unprocessed at the peer, which keeps that many receive buffers beyond the window for them. */
+ * ever unprocessed at the peer, which keeps that many receive buffers beyond the window for them.
+ */
 #ifndef VRB_CREDIT_H
 #define VRB_CREDIT_H
 

@@ -7,65 +7,88 @@
 #include "util/vrb_text.h"
 #include "wireup/vrb_wireup.h"
 
-/* The numbers of enum ibv_wc_status that are told apart here. */
-enum {
-    WC_SUCCESS = 0,
-    WC_LOC_LEN = 1,
-    WC_LOC_QP_OP = 2,
-    WC_LOC_PROT = 4,
-    WC_WR_FLUSH = 5,
-    WC_BAD_RESP = 7,
-    WC_LOC_ACCESS = 8,
-    WC_REM_INV_REQ = 9,
-    WC_REM_ACCESS = 10,
-    WC_REM_OP = 11,
-    WC_RETRY_EXC = 12,
-    WC_RNR_RETRY_EXC = 13,
-    WC_REM_ABORT = 16,
-    WC_FATAL = 19,
-    WC_RESP_TIMEOUT = 20,
-    WC_GENERAL = 21,
+/* Statuses whose text depends on the connection's settings. */
+enum { WC_RETRY_EXC = 12, WC_RNR_RETRY_EXC = 13, WC_RESP_TIMEOUT = 20 };
+
+#define SAME_VERSION \
+    "use the same version of this transport on all hosts; if it is the same, report this message"
+#define LEAVE_BUFFERS                                                                           \
+    "check that the program leaves its buffers and windows alone until MPI is done with them; " \
+    "without the registration cache (--mca mpi_leave_pinned 0) the fault shows where it is made"
+#define DMESG "look for driver messages (dmesg) on both hosts, and report this message"
+#define UNUSED_KIND "this transport uses nothing that reports this status"
+
+struct status {
+    const char *name, *text; /* IBV_WC_ and name is the constant in verbs.h */
+    const char *cause, *next;
 };
 
-#define CAUSE "\n  cause:  "
-#define NEXT "\n  next:   "
-#define MORE "\n          "
-
-static const struct {
-    const char *name, *text;
-} statuses[] = {
-    {"SUCCESS", "success"},
-    {"LOC_LEN_ERR", "local length error"},
-    {"LOC_QP_OP_ERR", "local QP operation error"},
-    {"LOC_EEC_OP_ERR", "local EE context operation error"},
-    {"LOC_PROT_ERR", "local protection error"},
-    {"WR_FLUSH_ERR", "work request flushed"},
-    {"MW_BIND_ERR", "memory window bind error"},
-    {"BAD_RESP_ERR", "bad response"},
-    {"LOC_ACCESS_ERR", "local access error"},
-    {"REM_INV_REQ_ERR", "remote invalid request error"},
-    {"REM_ACCESS_ERR", "remote access error"},
-    {"REM_OP_ERR", "remote operation error"},
-    {"RETRY_EXC_ERR", "transport retry counter exceeded"},
-    {"RNR_RETRY_EXC_ERR", "receiver-not-ready retry counter exceeded"},
-    {"LOC_RDD_VIOL_ERR", "local RDD violation"},
-    {"REM_INV_RD_REQ_ERR", "remote invalid RD request"},
-    {"REM_ABORT_ERR", "operation aborted by the remote end"},
-    {"INV_EECN_ERR", "invalid EE context number"},
-    {"INV_EEC_STATE_ERR", "invalid EE context state"},
-    {"FATAL_ERR", "fatal device error"},
-    {"RESP_TIMEOUT_ERR", "response timeout"},
-    {"GENERAL_ERR", "general error"},
-    {"TM_ERR", "tag matching error"},
-    {"TM_RNDV_INCOMPLETE", "tag matching rendezvous incomplete"},
+/* By the numbers of enum ibv_wc_status. */
+static const struct status statuses[] = {
+    {"SUCCESS", "success", NULL, NULL},
+    {"LOC_LEN_ERR", "local length error",
+     "a message was longer than the receive buffer, or than the port allows", SAME_VERSION},
+    {"LOC_QP_OP_ERR", "local QP operation error",
+     "the device refused the work request, or the queue pair was in the wrong state",
+     "look for driver messages (dmesg) on this host, update the device's firmware, and report this "
+     "message"},
+    {"LOC_EEC_OP_ERR", "local EE context operation error", UNUSED_KIND, DMESG},
+    {"LOC_PROT_ERR", "local protection error",
+     "memory of this process was not registered (any more) for this access: freed or remapped "
+     "while a message was in flight, or moved by fork()",
+     LEAVE_BUFFERS},
+    {"WR_FLUSH_ERR", "work request flushed",
+     "the queue pair was already in error: this is a consequence, not the cause",
+     "look for the first message about this pair of processes, on both hosts"},
+    {"MW_BIND_ERR", "memory window bind error", UNUSED_KIND, DMESG},
+    {"BAD_RESP_ERR", "bad response", "the peer answered with something the device did not expect",
+     "update the firmware of both devices; look for damaged packets (error counters of the ports)"},
+    {"LOC_ACCESS_ERR", "local access error",
+     "memory of this process was not registered (any more) for being written to by the peer",
+     LEAVE_BUFFERS},
+    {"REM_INV_REQ_ERR", "remote invalid request error",
+     "the peer's device took the request for invalid: a message longer than its receive buffer, or "
+     "an operation that its queue pair does not allow",
+     SAME_VERSION},
+    {"REM_ACCESS_ERR", "remote access error",
+     "the peer's device refused the RDMA: the memory there is not registered (any more) for this "
+     "access",
+     LEAVE_BUFFERS},
+    {"REM_OP_ERR", "remote operation error", "the peer's device could not finish the operation",
+     "look on the peer's host for driver messages (dmesg) and for an earlier report"},
+    {"RETRY_EXC_ERR", "transport retry counter exceeded", NULL, NULL},
+    {"RNR_RETRY_EXC_ERR", "receiver-not-ready retry counter exceeded", NULL, NULL},
+    {"LOC_RDD_VIOL_ERR", "local RDD violation", UNUSED_KIND, DMESG},
+    {"REM_INV_RD_REQ_ERR", "remote invalid RD request", UNUSED_KIND, DMESG},
+    {"REM_ABORT_ERR", "operation aborted by the remote end",
+     "the peer's device gave the operation up",
+     "look on the peer's host for driver messages (dmesg) and for an earlier report"},
+    {"INV_EECN_ERR", "invalid EE context number", UNUSED_KIND, DMESG},
+    {"INV_EEC_STATE_ERR", "invalid EE context state", UNUSED_KIND, DMESG},
+    {"FATAL_ERR", "fatal device error", "the local device or its driver failed",
+     "look for driver messages (dmesg) on this host; the vendor error tells the device's maker "
+     "more"},
+    {"RESP_TIMEOUT_ERR", "response timeout", NULL, NULL},
+    {"GENERAL_ERR", "general error", "the local device or its driver failed",
+     "look for driver messages (dmesg) on this host; the vendor error tells the device's maker "
+     "more"},
+    {"TM_ERR", "tag matching error", UNUSED_KIND, DMESG},
+    {"TM_RNDV_INCOMPLETE", "tag matching rendezvous incomplete", UNUSED_KIND, DMESG},
 };
 
-#define NUM_STATUSES ((int)(sizeof(statuses) / sizeof(statuses[0])))
+static const struct status unknown_status = {
+    "?", "unknown completion status", "the device reports what verbs does not define", DMESG};
+
+static const struct status *find_status(int wc_status)
+{
+    int known = (int)(sizeof(statuses) / sizeof(statuses[0]));
+
+    return wc_status >= 0 && wc_status < known ? &statuses[wc_status] : &unknown_status;
+}
 
 const char *vrb_wc_status_text(int wc_status)
 {
-    return wc_status >= 0 && wc_status < NUM_STATUSES ? statuses[wc_status].text
-                                                      : "unknown completion status";
+    return find_status(wc_status)->text;
 }
 
 static void put_end(struct vrb_text *t, const char *title, const struct vrb_end *e, uint8_t link)
@@ -96,23 +119,23 @@ static void put_end(struct vrb_text *t, const char *title, const struct vrb_end 
     }
 }
 
-/* What to look at when packets get lost on the way. */
-static void put_path_advice(struct vrb_text *t, uint8_t link)
+/* What to look at when packets get lost on the way; more = a further sentence. */
+static void put_path_advice(struct vrb_text *t, uint8_t link, const char *more)
 {
     if (link == VRB_LINK_ROCE) {
-        vrb_text_put(
-            t,
-            NEXT "check that the two GIDs above are in networks that reach each other (ping their"
-                 " addresses," MORE "ibv_devinfo -v lists the GIDs), that UDP port 4791 is not"
-                 " filtered, that the MTU is the same" MORE "on the whole way, and that priority"
-                 " flow control (PFC) or ECN keeps the fabric from dropping");
-        return;
+        vrb_text_block(t, "next:",
+                       "check that the two GIDs above are in networks that reach each other (ping "
+                       "their addresses; ibv_devinfo -v lists a port's GIDs), that no firewall "
+                       "filters UDP port 4791, that the MTU is the same on the whole way, and that "
+                       "priority flow control (PFC) or ECN keeps the fabric from dropping. %s",
+                       more);
+    } else {
+        vrb_text_block(t, "next:",
+                       "check the cable and both ports (ibstat, ibdiagnet), that the subnet "
+                       "manager runs and gave out these LIDs (sminfo, ibtracert), and that both "
+                       "ends are on the same fabric and partition. %s",
+                       more);
     }
-    vrb_text_put(t,
-                 NEXT "check the cable and both ports (ibstat, ibdiagnet), that the subnet manager"
-                      " runs and has given" MORE
-                      "out these LIDs (sminfo, ibtracert), and that both ends are on"
-                      " the same fabric and partition");
 }
 
 /* A QP waits 4.096 us * 2^timeout per try (IBTA 9.7.6.1.3); devices may take up to 4 times that. */
@@ -123,170 +146,85 @@ static double retry_seconds(const struct vrb_failure *f)
     return 4.096e-6 * (double)(1ull << exponent) * (f->retry_count + 1);
 }
 
-static void put_retry_exceeded(struct vrb_text *t, const struct vrb_failure *f)
-{
-    vrb_text_put(t,
-                 CAUSE "no acknowledgement in about %.2g s (ib_timeout %d, %d retries): the peer's"
-                       " process or host is gone," MORE
-                       "or packets are lost between the two addresses",
-                 retry_seconds(f), f->ib_timeout, f->retry_count);
-    put_path_advice(t, f->link);
-    vrb_text_put(t, "." MORE
-                    "If the job's output shows that the peer ended first, look there; on a busy"
-                    " fabric raise ib_timeout");
-}
-
-static void put_rnr_exceeded(struct vrb_text *t, const struct vrb_failure *f)
-{
-    vrb_text_put(t,
-                 CAUSE
-                 "the peer had no receive buffer through all retries (rnr_retry %d): it does not"
-                 " call MPI, or its" MORE "receive queue is too small for the number of senders",
-                 f->rnr_retry);
-    vrb_text_put(t,
-                 NEXT "look whether the peer's process is stopped (debugger, swapping); otherwise"
-                      " raise recv_buffers" MORE "or lower credits");
-}
-
 static void put_wc_advice(struct vrb_text *t, const struct vrb_failure *f)
 {
+    const struct status *s = find_status(f->wc_status);
+
     switch (f->wc_status) {
     case WC_RETRY_EXC:
     case WC_RESP_TIMEOUT:
-        put_retry_exceeded(t, f);
+        vrb_text_block(t, "cause:",
+                       "no acknowledgement in about %.2g s (ib_timeout %d, ib_retry_count %d): the "
+                       "peer's process or host is gone, or packets are lost between the two "
+                       "addresses",
+                       retry_seconds(f), f->ib_timeout, f->retry_count);
+        put_path_advice(t, f->link,
+                        "If the peer's process ended first, its own output tells why. On a busy "
+                        "fabric raise ib_timeout.");
         break;
     case WC_RNR_RETRY_EXC:
-        put_rnr_exceeded(t, f);
-        break;
-    case WC_WR_FLUSH:
-        vrb_text_put(
-            t,
-            CAUSE "the queue pair was already in error: this is a consequence, not the cause" NEXT
-                  "look for the first message about this pair of processes, on both hosts");
-        break;
-    case WC_LOC_LEN:
-        vrb_text_put(t, CAUSE
-                     "a message was longer than the receive buffer or the port allows" NEXT
-                     "use the same version of this transport on all hosts; if it is, report this"
-                     " message");
-        break;
-    case WC_LOC_QP_OP:
-        vrb_text_put(
-            t,
-            CAUSE "the device refused the work request, or the queue pair was in the wrong"
-                  " state" NEXT
-                  "look for driver messages (dmesg), update the device's firmware, and report this"
-                  " message");
-        break;
-    case WC_LOC_PROT:
-    case WC_LOC_ACCESS:
-        vrb_text_put(t, CAUSE
-                     "memory of this process was not registered (any more) for the access that was"
-                     " asked for:" MORE
-                     "freed or remapped while a message was in flight, or changed by"
-                     " fork()" NEXT "check that the program leaves buffers alone until MPI is done"
-                     " with them; without the registration" MORE "cache (--mca mpi_leave_pinned 0)"
-                     " the fault shows where it is made");
-        break;
-    case WC_REM_ACCESS:
-        vrb_text_put(
-            t, CAUSE
-            "the peer's device refused the RDMA: the memory there is not registered"
-            " (any more)" MORE "for this access" NEXT
-            "check that the peer's program leaves its buffers and windows alone until MPI is"
-            " done with them;" MORE "without the registration cache (--mca mpi_leave_pinned 0)"
-            " the fault shows where it is made");
-        break;
-    case WC_REM_INV_REQ:
-        vrb_text_put(t, CAUSE
-                     "the peer's device took the request for invalid: a message longer than its"
-                     " receive buffer," MORE
-                     "or an operation that its queue pair does not allow" NEXT
-                     "use the same version of this transport on all hosts; if it is, report this"
-                     " message");
-        break;
-    case WC_REM_OP:
-    case WC_REM_ABORT:
-        vrb_text_put(t, CAUSE
-                     "the peer's device could not finish the operation" NEXT
-                     "look at the peer's host for driver messages (dmesg) and an earlier report");
-        break;
-    case WC_FATAL:
-    case WC_GENERAL:
-        vrb_text_put(t,
-                     CAUSE
-                     "the local device or its driver failed" NEXT
-                     "look for driver messages (dmesg) on this host; vendor error 0x%x tells the"
-                     " device's maker more",
-                     f->vendor_err);
-        break;
-    case WC_BAD_RESP:
-        vrb_text_put(t, CAUSE
-                     "the peer answered with something the device did not expect" NEXT
-                     "update the firmware of both devices; look for damaged packets (port error"
-                     " counters)");
+        vrb_text_block(t, "cause:",
+                       "the peer had no receive buffer free in any try (rnr_retry %d): its process "
+                       "is stopped, or its receive queue is too short for the number of senders",
+                       f->rnr_retry);
+        vrb_text_block(t, "next:",
+                       "look whether the peer's process makes progress (debugger, swapping); "
+                       "otherwise raise recv_buffers or lower credits");
         break;
     default:
-        vrb_text_put(t, CAUSE
-                     "this transport does not use what reports this status" NEXT
-                     "look for driver messages (dmesg) on both hosts, and report this message");
+        if (s->cause) {
+            vrb_text_block(t, "cause:", "%s", s->cause);
+            vrb_text_block(t, "next:", "%s", s->next);
+        }
         break;
     }
 }
 
 static void put_rejected(struct vrb_text *t, const struct vrb_failure *f)
 {
-    vrb_text_put(t, CAUSE "the peer declined: %s", vrb_reject_text(f->reject_reason));
-    switch (f->reject_reason) {
-    case VRB_REJECT_NO_QP:
-        vrb_text_put(
-            t, NEXT "look at the peer's own message; usual limits are locked memory (ulimit -l) and"
-                    " the device's queue pairs" MORE "(ibv_devinfo -v: max_qp); fewer processes per"
-                    " host need fewer");
-        break;
-    case VRB_REJECT_NO_PATH:
-        vrb_text_put(t, NEXT "compare the ports of both hosts (ibv_devinfo -v): link layer, GIDs,"
-                             " partition keys");
-        break;
-    case VRB_REJECT_VERSION:
-        vrb_text_put(t, NEXT "install the same version of this transport on all hosts");
-        break;
-    case VRB_REJECT_UNKNOWN:
-        vrb_text_put(t, NEXT
-                     "check that both ends use the same devices (if_include, if_exclude) and that"
-                     " the peer's process still runs");
-        break;
-    default:
-        vrb_text_put(t, NEXT
-                     "look for an earlier message about this pair of processes, on both hosts");
-        break;
+    const char *next = "look for an earlier message about this pair of processes, on both hosts";
+
+    if (f->reject_reason == VRB_REJECT_NO_QP) {
+        next =
+            "look at the peer's own message. The usual limits: locked memory (ulimit -l), and the "
+            "device's queue pairs (ibv_devinfo -v: max_qp), of which fewer processes per host "
+            "need fewer";
+    } else if (f->reject_reason == VRB_REJECT_NO_PATH) {
+        next = "compare the ports of both hosts (ibv_devinfo -v): link layer, GIDs, partition keys";
+    } else if (f->reject_reason == VRB_REJECT_VERSION) {
+        next = "install the same version of this transport on all hosts";
+    } else if (f->reject_reason == VRB_REJECT_UNKNOWN) {
+        next =
+            "check that if_include and if_exclude are the same on all hosts, and that the peer's "
+            "process still runs";
     }
+    vrb_text_block(t, "cause:", "the peer declined: %s", vrb_reject_text(f->reject_reason));
+    vrb_text_block(t, "next:", "%s", next);
 }
 
 static void put_unanswered(struct vrb_text *t, const struct vrb_failure *f)
 {
     if (f->heard) {
-        vrb_text_put(
-            t,
-            CAUSE "the peer was heard, but the handshake did not end: its answers get lost, or it"
-                  " rarely calls MPI" NEXT "look whether the peer's process is stopped or busy"
-                  " outside MPI; if it is not, packets are lost:" MORE
-                  "check error and discard counters on the way");
+        vrb_text_block(t, "cause:",
+                       "the peer was heard, but the handshake did not come to its end: packets in "
+                       "one direction get lost, or the peer hardly ever calls MPI");
+        vrb_text_block(t, "next:",
+                       "look whether the peer's process is stopped or long outside MPI; if not, "
+                       "check the error and discard counters of both ports and of the switches. A "
+                       "longer connect_timeout gives slow peers time.");
         return;
     }
-    vrb_text_put(
-        t,
-        CAUSE "nothing was ever heard from the peer: its process has ended or hangs, or no packet"
-              " gets through" MORE "between the two addresses");
-    put_path_advice(t, f->link);
-    vrb_text_put(t, "." MORE "To use other ports set if_include or if_exclude");
+    vrb_text_block(t, "cause:",
+                   "nothing was ever heard from the peer: its process has ended or hangs, or no "
+                   "packet gets through between the two addresses");
+    put_path_advice(t, f->link, "Other ports can be chosen with if_include or if_exclude.");
 }
 
 static void put_wireup(struct vrb_text *t, const struct vrb_failure *f)
 {
     switch (f->wireup) {
     case VRB_WU_FAIL_TIMEOUT:
-        vrb_text_put(t, "no connection in %.0f s, %u handshake messages sent", f->seconds,
+        vrb_text_put(t, "no connection after %.0f s and %u handshake messages", f->seconds,
                      f->hellos);
         break;
     case VRB_WU_FAIL_REJECTED:
@@ -311,14 +249,14 @@ static void put_wireup_advice(struct vrb_text *t, const struct vrb_failure *f)
         put_rejected(t, f);
         break;
     case VRB_WU_FAIL_RESTART:
-        vrb_text_put(
-            t, CAUSE
-            "the peer asks for a new connection, so it was started anew or gave this one up" NEXT
-            "look at the peer's output for the reason");
+        vrb_text_block(t, "cause:",
+                       "the peer asks for a new connection: it was started anew, or gave this one "
+                       "up");
+        vrb_text_block(t, "next:", "look at the peer's output for the reason");
         break;
     default:
-        vrb_text_put(t,
-                     NEXT "look for an earlier message on this host: it names the call or limit");
+        vrb_text_block(
+            t, "next:", "look for an earlier message on this host: it names the call or the limit");
         break;
     }
 }
@@ -326,68 +264,71 @@ static void put_wireup_advice(struct vrb_text *t, const struct vrb_failure *f)
 const char *vrb_explain(const struct vrb_failure *f, char *buf, size_t len)
 {
     struct vrb_text t = {.buf = buf, .len = len};
+    int decoded = f->wireup != VRB_WU_FAIL_NONE || f->wc_status >= 0;
 
     vrb_text_put(&t, "%s failed: ", f->what ? f->what : "communication");
     if (f->wireup != VRB_WU_FAIL_NONE) {
         put_wireup(&t, f);
     } else if (f->wc_status >= 0) {
-        vrb_text_put(&t, "%s (IBV_WC_%s, status %d, vendor error 0x%x)",
-                     vrb_wc_status_text(f->wc_status),
-                     f->wc_status < NUM_STATUSES ? statuses[f->wc_status].name : "?", f->wc_status,
-                     f->vendor_err);
+        const struct status *s = find_status(f->wc_status);
+
+        vrb_text_put(&t, "%s (IBV_WC_%s, status %d, vendor error 0x%x)", s->text, s->name,
+                     f->wc_status, f->vendor_err);
     } else {
         vrb_text_put(&t, "%s", f->detail ? f->detail : "the connection was lost");
     }
     put_end(&t, "local:", &f->local, f->link);
     put_end(&t, "remote:", &f->remote, f->link);
-    if (f->detail && (f->wireup != VRB_WU_FAIL_NONE || f->wc_status >= 0)) {
-        vrb_text_put(&t, "\n  detail: %s", f->detail);
+    if (decoded && f->detail) {
+        vrb_text_block(&t, "detail:", "%s", f->detail);
     }
     if (f->wireup != VRB_WU_FAIL_NONE) {
         put_wireup_advice(&t, f);
-    } else if (f->wc_status > WC_SUCCESS) {
+    } else if (f->wc_status >= 0) {
         put_wc_advice(&t, f);
     }
     return buf;
 }
 
-/* Bytes in the largest unit that leaves no fraction. */
-static void put_bytes(struct vrb_text *t, uint64_t bytes)
+/* "16 KiB": in the largest unit that leaves no fraction. */
+static const char *bytes_text(uint64_t bytes, char *buf, size_t len)
 {
     static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    struct vrb_text t = {.buf = buf, .len = len};
     int u = 0;
 
     while (u < 4 && bytes >= 1024 && bytes % 1024 == 0) {
         bytes /= 1024;
         u++;
     }
-    vrb_text_put(t, "%" PRIu64 " %s", bytes, units[u]);
+    vrb_text_put(&t, "%" PRIu64 " %s", bytes, units[u]);
+    return buf;
 }
 
 const char *vrb_explain_memlock(const char *what, uint64_t bytes, uint64_t limit, const char *cause,
                                 char *buf, size_t len)
 {
     struct vrb_text t = {.buf = buf, .len = len};
+    char size[32];
 
-    vrb_text_put(&t, "registering ");
-    put_bytes(&t, bytes);
-    vrb_text_put(&t, " for %s failed: %s", what, cause);
+    vrb_text_put(&t, "registering %s of memory for %s failed: %s",
+                 bytes_text(bytes, size, sizeof(size)), what, cause);
     if (limit == UINT64_MAX) {
-        vrb_text_put(
-            &t,
-            CAUSE "locked memory is not limited here (ulimit -l: unlimited), so the host's memory"
-                  " or the device's" MORE "regions ran out" NEXT
-                  "look at the free memory and at ibv_devinfo -v (max_mr); fewer processes per host"
-                  " need less");
+        vrb_text_block(&t, "cause:",
+                       "locked memory is not limited here (ulimit -l: unlimited), so the host's "
+                       "memory or the device's table of regions ran out");
+        vrb_text_block(
+            &t, "next:",
+            "look at the free memory and at ibv_devinfo -v (max_mr); fewer processes per "
+            "host need less");
         return buf;
     }
-    vrb_text_put(&t, CAUSE "this process may lock ");
-    put_bytes(&t, limit);
-    vrb_text_put(
-        &t, " of memory (ulimit -l)" NEXT
-            "raise the limit where the job's processes are started: LimitMEMLOCK=infinity in the"
-            " service of slurmd," MORE "pbs_mom or sshd (systemctl edit), memlock in"
-            " /etc/security/limits.conf for logins; restart the" MORE
-            "daemon, and check with: mpirun sh -c 'ulimit -l'");
+    vrb_text_block(&t, "cause:", "this process may lock no more than %s of memory (ulimit -l)",
+                   bytes_text(limit, size, sizeof(size)));
+    vrb_text_block(&t, "next:",
+                   "raise the limit where the job's processes come from: LimitMEMLOCK=infinity in "
+                   "the service of slurmd, pbs_mom or sshd (systemctl edit), or memlock in "
+                   "/etc/security/limits.conf for logins; restart that daemon, and check with: "
+                   "mpirun sh -c 'ulimit -l'");
     return buf;
 }

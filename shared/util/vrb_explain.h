@@ -27,10 +27,10 @@ struct vrb_failure {
     uint32_t vendor_err; /* of that completion */
     int wireup;          /* enum vrb_wireup_failure, when the handshake failed */
     uint8_t reject_reason, heard;
-    uint32_t hellos;     /* sent before giving up */
-    double seconds;      /* how long it was tried (handshake) */
-    const char *what;    /* what was being done: "sending", "RDMA read of 1048576 bytes", ... */
-    const char *detail;  /* anything else in words (a system error), or NULL */
+    uint32_t hellos;    /* sent before giving up */
+    double seconds;     /* how long it was tried (handshake) */
+    const char *what;   /* what was being done: "sending", "RDMA read of 1048576 bytes", ... */
+    const char *detail; /* anything else in words (a system error), or NULL */
     int retry_count, ib_timeout, rnr_retry; /* the QP's settings, named where they matter */
     uint8_t link;
     struct vrb_end local, remote;

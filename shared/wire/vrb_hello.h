@@ -30,11 +30,11 @@ enum vrb_hello_flags {
 /* Why a peer declined (REJECT). Values travel: never renumber. */
 enum vrb_reject_reason {
     VRB_REJECT_NONE = 0,
-    VRB_REJECT_NO_QP = 1,      /* the QP could not be created (device or memory limit) */
-    VRB_REJECT_NO_PATH = 2,    /* no pair of addresses fits, seen from the other side */
-    VRB_REJECT_UNKNOWN = 3,    /* the named process or rail is not here */
-    VRB_REJECT_FAILED = 4,     /* this connection was already given up */
-    VRB_REJECT_VERSION = 5,    /* another version of the protocol */
+    VRB_REJECT_NO_QP = 1,   /* the QP could not be created (device or memory limit) */
+    VRB_REJECT_NO_PATH = 2, /* no pair of addresses fits, seen from the other side */
+    VRB_REJECT_UNKNOWN = 3, /* the named process or rail is not here */
+    VRB_REJECT_FAILED = 4,  /* this connection was already given up */
+    VRB_REJECT_VERSION = 5, /* another version of the protocol */
 };
 
 struct vrb_hello {
@@ -44,18 +44,18 @@ struct vrb_hello {
     uint8_t mtu;    /* enum ibv_mtu that the sender's end of the path allows */
     uint8_t rd_in;  /* RDMA reads (and atomics) the sender's QP accepts at once (responder) */
     uint8_t src_rail, dst_rail;
-    uint16_t grant;     /* first absolute credit count (see rc/vrb_credit.h) */
-    uint32_t src_id;    /* names this incarnation of the sender's connection; never 0 */
-    uint32_t dst_id;    /* the receiver's, as the sender knows it; 0 = not known */
-    uint32_t qpn, psn;  /* 24 bits each; qpn 0 only in a REJECT */
-    uint32_t recv_size; /* payload bytes one receive buffer takes */
+    uint16_t grant;              /* first absolute credit count (see rc/vrb_credit.h) */
+    uint32_t src_id;             /* names this incarnation of the sender's connection; never 0 */
+    uint32_t dst_id;             /* the receiver's, as the sender knows it; 0 = not known */
+    uint32_t qpn, psn;           /* 24 bits each; qpn 0 only in a REJECT */
+    uint32_t recv_size;          /* payload bytes one receive buffer takes */
     uint64_t src_name, dst_name; /* opaque process names, as published */
 };
 
 void vrb_hello_put(const struct vrb_hello *h, uint8_t buf[VRB_HELLO_SIZE]);
 
-/* Returns VRB_OK, VRB_ERR_MALFORMED, or VRB_ERR_NOTSUP (right magic, other version; *h then holds the
- * names and ids only, so that the peer can be told). */
+/* Returns VRB_OK, VRB_ERR_MALFORMED, or VRB_ERR_NOTSUP (right magic, other version; *h then holds
+ * the names and ids only, so that the peer can be told). */
 int vrb_hello_get(const uint8_t *buf, size_t len, struct vrb_hello *h);
 
 /* "the QP could not be created", ... never NULL. */

@@ -16,13 +16,14 @@
  *      receive: no data is sent.
  *   4. A HELLO with NEED is answered at once, always, with our HELLO (flag HAVE if we have REMOTE);
  *      that makes every duplicate and every lost answer harmless.
- *   5. Until UP our HELLO is repeated: first after cfg.first_ns, doubling up to cfg.max_ns, each with
- *      jitter so that a job's ranks do not beat in step.
+ *   5. Until UP our HELLO is repeated: first after cfg.first_ns, doubling up to cfg.max_ns, each
+ * with jitter so that a job's ranks do not beat in step.
  *   6. A packet on the RC QP itself proves HAVE (vrb_wireup_on_data).
  *   7. Messages for another id of ours, or from another id than the one learnt, are stale: ignored,
  *      except that a HELLO from a *later* id after REMOTE is learnt (dst_id 0 or ours) means that
- *      the peer lost its state: the connection FAILS. So each process hands out its ids in increasing
- *      order (modulo 2^32, from any start); a late copy of an earlier id's HELLO does no harm.
+ *      the peer lost its state: the connection FAILS. So each process hands out its ids in
+ * increasing order (modulo 2^32, from any start); a late copy of an earlier id's HELLO does no
+ * harm.
  *   8. REJECT with our id as dst_id FAILS the connection with its reason.
  *   9. No UP within cfg.timeout_ns after the start: FAILED (timeout).
  *  10. A FAILED machine tells a peer that it heard from, once when it fails and again in answer to
@@ -76,7 +77,7 @@ struct vrb_wireup {
     uint32_t rng;        /* jitter */
     uint64_t started, next_send, interval; /* ns */
     struct vrb_wireup_config cfg;
-    struct vrb_hello local;  /* what we say: names, rails, ids, qpn, psn, ...; flags are filled in */
+    struct vrb_hello local; /* what we say: names, rails, ids, qpn, psn, ...; flags are filled in */
     struct vrb_hello remote; /* what the peer said */
 };
 
