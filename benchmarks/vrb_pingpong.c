@@ -15,14 +15,17 @@
 #define LARGE_SIZE 8192U   /* from here on the OSU programs make fewer iterations */
 #define DEFAULT_BUDGET 0.1 /* seconds for each cell of the table without options */
 #define MIN_ITERATIONS 10U /* however slow the device is */
+#define MAX_LIST 64U
+#define NO_SIZE ((size_t)-1)
 #define MAX_BUDGET_ITERATIONS 20000U
 
 struct options {
     int table; /* both latency and bandwidth, a few sizes */
     enum bench_test test;
     size_t min, max;
-    size_t iterations; /* 0: the usual number for the size */
-    long warmup;       /* -1: the usual number for the size */
+    size_t list[MAX_LIST + 1]; /* ascending, ended by NO_SIZE; powers of two if empty */
+    size_t iterations;         /* 0: the usual number for the size */
+    long warmup;               /* -1: the usual number for the size */
     int window;
     int validate;
     int json;
@@ -98,7 +101,23 @@ static int parse_range(const char *text, size_t *min, size_t *max)
     } else {
         *max = first;
     }
-    return *end == '\0' && *min <= *max ? 0 : -1;
+    return *end == '\0' && (*min == NO_SIZE || *min <= *max) ? 0 : -1;
+}
+
+static int parse_list(const char *text, struct options *o)
+{
+    size_t count = 0;
+    do {
+        if (count == MAX_LIST || parse_size(text, &text, &o->list[count]) != 0 ||
+            (count > 0 && o->list[count] <= o->list[count - 1])) {
+            return -1;
+        }
+        count++;
+    } while (*text++ == ',');
+    o->list[count] = NO_SIZE;
+    o->min = o->list[0];
+    o->max = o->list[count - 1];
+    return text[-1] == '\0' ? 0 : -1;
 }
 
 static int parse_count(const char *text, long min, long *value)
@@ -126,7 +145,7 @@ static int parse(int argc, char **argv, struct options *o)
         {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
     int option, wrong = 0, has_range = 0;
     long number = 0;
-    while ((option = getopt_long(argc, argv, "t:m:i:x:W:b:ch", longs, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "t:m:s:i:x:W:b:ch", longs, NULL)) != -1) {
         switch (option) {
         case 't':
             wrong |= parse_test(optarg, &o->test);
@@ -134,6 +153,10 @@ static int parse(int argc, char **argv, struct options *o)
             break;
         case 'm':
             wrong |= parse_range(optarg, &o->min, &o->max);
+            has_range = 1;
+            break;
+        case 's':
+            wrong |= parse_list(optarg, o);
             has_range = 1;
             break;
         case 'i':
@@ -170,17 +193,35 @@ static int parse(int argc, char **argv, struct options *o)
             return 2;
         }
     }
+    if (o->table && !has_range) {
+        parse_list("0,1,8,64,256,1K,4K,8K,16K,64K,256K,1M,4M", o);
+    }
     if (o->table && o->budget == 0 && o->iterations == 0) {
         o->budget = DEFAULT_BUDGET;
     }
-    if (!o->table && !has_range && o->test != BENCH_LAT) {
-        o->min = 1;
+    if (o->min == NO_SIZE) {
+        o->min = o->test == BENCH_LAT || o->max == 0 ? 0 : 1;
     }
     if (optind < argc || o->window > 100000) {
         fprintf(stderr, "vrb_pingpong: wrong argument; see --help\n");
         return 2;
     }
     return -1;
+}
+
+/* Makes the first pair's figures those of the average pair: rates add up, not times. */
+static void average_pairs(const struct bench_p2p *bench, struct bench_summary *s)
+{
+    double mine[2] = {0, 0}, all[2] = {0, 0};
+    if (bench->is_first && s->count > 0) {
+        mine[0] = 1 / s->mean;
+        mine[1] = 1 / s->p50;
+    }
+    MPI_Reduce(mine, all, 2, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+    if (bench->rank == 0 && all[0] > 0 && all[1] > 0) {
+        s->mean = bench->pairs / all[0];
+        s->p50 = bench->pairs / all[1];
+    }
 }
 
 /* One size of one test: warm-up, then the samples at rank 0. */
@@ -213,7 +254,11 @@ static struct bench_summary measure(struct bench_p2p *bench, const struct option
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
     bench_p2p_run(bench, test, size, iterations, samples);
-    return bench_summarize(samples);
+    struct bench_summary summary = bench_summarize(samples);
+    if (test == BENCH_MR) {
+        average_pairs(bench, &summary);
+    }
+    return summary;
 }
 
 /* 10^6 bytes per second; one iteration of `seconds` moved the window of every pair */
@@ -287,18 +332,16 @@ static void print_line(const struct options *o, const struct bench_p2p *bench, s
     }
 }
 
-static size_t next_size(size_t size, int table)
+static size_t next_size(const struct options *o, size_t size)
 {
-    static const size_t few[] = {0,    1,     8,     64,     256,     1024,    4096,
-                                 8192, 16384, 65536, 262144, 1 << 20, 4 << 20, (size_t)-1};
-    if (table) {
-        size_t i = 0;
-        while (few[i] <= size) {
-            i++;
-        }
-        return few[i];
+    if (o->list[0] == NO_SIZE) {
+        return size == 0 ? 1 : size * 2;
     }
-    return size == 0 ? 1 : size * 2;
+    size_t i = 0;
+    while (o->list[i] <= size && o->list[i] != NO_SIZE) {
+        i++;
+    }
+    return o->list[i];
 }
 
 static void run_all(const struct options *o, struct bench_p2p *bench)
@@ -308,7 +351,7 @@ static void run_all(const struct options *o, struct bench_p2p *bench)
     if (show) {
         print_header(o, bench);
     }
-    for (size_t size = o->min; size <= o->max; size = next_size(size, o->table)) {
+    for (size_t size = o->min; size <= o->max && size != NO_SIZE; size = next_size(o, size)) {
         struct bench_summary s = measure(bench, o, o->test, size, &samples);
         struct bench_summary w = {.count = 0};
         if (o->table && size > 0) {
@@ -340,8 +383,13 @@ static void run_all(const struct options *o, struct bench_p2p *bench)
 
 int main(int argc, char **argv)
 {
-    struct options o = {
-        .table = 1, .test = BENCH_LAT, .max = TABLE_MAX_SIZE, .warmup = -1, .window = 64};
+    struct options o = {.table = 1,
+                        .test = BENCH_LAT,
+                        .max = TABLE_MAX_SIZE,
+                        .warmup = -1,
+                        .window = 64,
+                        .list = {NO_SIZE},
+                        .min = NO_SIZE};
     int status = parse(argc, argv, &o);
     if (status >= 0) {
         return status;

@@ -1,0 +1,120 @@
+# shellcheck shell=bash
+# Runs of the MPI test programs, shared by the test groups mpi-*.
+# SPDX-License-Identifier: BSD-3-Clause
+#
+#   mpi_needs PROGRAM...            ends the group with one skip without a launcher, or one of these
+#                                   test programs
+#   mpi_pass NAME [OPTIONS] -- PROGRAM [ARGS]    passes if the job ends with 0 and prints PASS
+#   mpi_job [OPTIONS] -- PROGRAM [ARGS]          one run; PROGRAM without / is one of tests/mpi
+#   mpi_all LINK RANKS [OPTIONS]    every program, with the work of a CI run
+#   mpi_tiny LINK [OPTIONS]         the programs that fill queues, with queues that fill at once
+#
+# OPTIONS are those of vrb_mpirun. Environment: MPI_TEST_BTL (self,verbs): the BTLs to test, e.g.
+# self,tcp to try the programs themselves; MPI_TEST_SCALE (1): factor on all iterations;
+# MPI_TEST_SEED (1).
+
+: "${MPI_TEST_BTL:=self,verbs}"
+: "${MPI_TEST_SCALE:=1}"
+: "${MPI_TEST_SEED:=1}"
+MPI_TEST_LIMIT=60 # seconds for one job; each takes one to three on an idle machine
+
+mpi_needs() {
+    local program
+    tap_have mpirun || tap_skip_all "no mpirun: install openmpi-bin"
+    for program in "$@"; do
+        [ -x "$BUILD/tests/mpi/$program" ] || tap_skip_all "tests/mpi/$program is not built"
+    done
+}
+
+mpi_job() {
+    local options=() program
+    while [ $# -gt 0 ] && [ "$1" != -- ]; do
+        options+=("$1")
+        shift
+    done
+    shift
+    program=$1
+    shift
+    case $program in
+    */*) ;;
+    *) program=$BUILD/tests/mpi/$program ;;
+    esac
+    vrb_mpirun --btl "$MPI_TEST_BTL" --timeout $MPI_TEST_LIMIT ${options[@]+"${options[@]}"} -- \
+        "$program" "$@"
+}
+
+_mpi_checked_job() {
+    local status
+    mpi_job "$@" >"$TAP_TMP/job"
+    status=$?
+    cat "$TAP_TMP/job"
+    [ $status -eq 0 ] && grep -q '^PASS ' "$TAP_TMP/job"
+}
+
+mpi_pass() {
+    local name=$1
+    shift
+    tap_run "$name" $((MPI_TEST_LIMIT + 30)) _mpi_checked_job "$@"
+}
+
+# _mpi_case WHAT ITERATIONS PROGRAM [ARGS], with the options in mpi_options
+_mpi_case() {
+    local what=$1 iterations=$(($2 * MPI_TEST_SCALE)) program=$3
+    shift 3
+    mpi_pass "$what: $program${*:+ $*}" "${mpi_options[@]}" -- "$program" \
+        --iterations "$iterations" --seed "$MPI_TEST_SEED" --timeout $((MPI_TEST_LIMIT / 2)) "$@"
+}
+
+mpi_all() {
+    local link=$1 ranks=$2 what=$2
+    local mpi_options=(--link "$1" --ranks "$2" --hosts 2)
+    shift 2
+    mpi_options+=("$@")
+    what="$ranks ranks, $link"
+    _mpi_case "$what" 1 initfini
+    _mpi_case "$what" 1 initfini --skew 300
+    _mpi_case "$what" 3 storm
+    _mpi_case "$what" 2 storm --tick 500 --size 100000
+    _mpi_case "$what" 2 storm --one-way
+    if [ "$ranks" -eq 2 ]; then
+        _mpi_case "$what" 2 pingpong
+    else
+        _mpi_case "$what" 1 pingpong --all-pairs --max-size 2M --kinds 0x1b
+        _mpi_case "$what" 30 sparse
+    fi
+    _mpi_case "$what" 3 incast
+    _mpi_case "$what" 6 incast --size 80K --window 64
+    _mpi_case "$what" 2 collectives
+    _mpi_case "$what" 5 unexpected
+    _mpi_case "$what" 2 flood
+    _mpi_case "$what" 1 datatypes
+    _mpi_case "$what" 1 nullself
+    _mpi_case "$what" 12 random
+    _mpi_case "$what" 1 readonly
+    _mpi_case "$what" 4 remap
+    _mpi_case "$what" 1 forking
+    _mpi_case "$what" 50 inflight
+    _mpi_case "$what" 20 inflight --quiet --size 1000 --skew 300
+}
+
+# The smallest queues that the parameters allow, then shared and private receive queues apart.
+mpi_tiny() {
+    local link=$1 queue what
+    local small=(--mca btl_verbs_recv_buffers 8 --mca btl_verbs_credits 2
+        --mca btl_verbs_sq_depth 4 --mca btl_verbs_max_inline 0)
+    shift
+    for queue in 1 0; do
+        local mpi_options=(--link "$link" --ranks 4 --hosts 2 "${small[@]}"
+            --mca btl_verbs_use_srq "$queue" "$@")
+        what="tiny queues, $link, SRQ $queue"
+        _mpi_case "$what" 1 flood --messages 1000
+        _mpi_case "$what" 3 incast --max-size 100K
+        _mpi_case "$what" 6 incast --size 80K --window 64
+        _mpi_case "$what" 6 random --max-size 1M
+        _mpi_case "$what" 3 unexpected
+        _mpi_case "$what" 1 collectives --max-size 100K
+        _mpi_case "$what" 20 inflight
+        mpi_options[3]=2
+        _mpi_case "$what" 1 pingpong --max-size 300K
+    done
+}
