@@ -7,8 +7,8 @@ set -u
 . "$TOP/tests/lib/tap.sh"
 # shellcheck source=../lib/hosts.sh
 . "$TOP/tests/lib/hosts.sh"
-# shellcheck source=../mpi/suite.sh
-. "$TOP/tests/mpi/suite.sh"
+# shellcheck source=../lib/mpi.sh
+. "$TOP/tests/lib/mpi.sh"
 
 mpi_needs pingpong
 

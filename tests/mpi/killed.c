@@ -1,7 +1,7 @@
 /* One rank dies by SIGKILL in the middle of traffic; the others must end too, with a message.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Never prints PASS: the caller sees whether the job ended, how soon, and what it said. The launcher
+ * Never prints PASS: the caller sees whether the job ended, how soon and what it said. The launcher
  * ends the job as soon as it sees the death, unless it is told not to (mpirun --enable-recovery);
  * then the transport itself has to notice.
  */

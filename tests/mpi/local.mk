@@ -87,5 +87,3 @@ tests_mpi_storm_LDADD = $(MPI_LIBS)
 tests_mpi_unexpected_SOURCES = tests/mpi/unexpected.c
 tests_mpi_unexpected_CPPFLAGS = $(VRB_MPITEST_CPPFLAGS)
 tests_mpi_unexpected_LDADD = $(MPI_LIBS)
-
-EXTRA_DIST += tests/mpi/suite.sh
