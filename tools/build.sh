@@ -66,7 +66,7 @@ fi
 run make make -s Makefile
 flock -u 9
 
-if ! make -s -q all >/dev/null 2>&1 8>&- 9>&-; then
+if make -n all-am 2>/dev/null 8>&- 9>&- | grep -qE "^echo .* (CC|CCLD|AR|GEN) "; then
     echo "Building ..."
 fi
 run make make -s "-j$jobs" all

@@ -35,7 +35,8 @@ ldd -r "$component" 2>&1 | grep 'undefined symbol' >"$TAP_TMP/undefined"
 tap_unlike "$TAP_TMP/undefined" . "no symbol of the component is left unresolved"
 tap_run "the component is installed where the prefix says" 10 \
     cmp "$component" "$PREFIX/lib/openmpi/mca_btl_verbs.so"
-tap_run "nothing is left to build after a build" 60 make -s -q -C "$BUILD" all
+make -s -C "$BUILD" all >"$TAP_TMP/again" 2>&1 </dev/null
+tap_unlike "$TAP_TMP/again" . "nothing is left to build after a build"
 OMPI_MCA_mca_base_component_path=SYS_DEFAULT:$PREFIX/lib/openmpi timeout 30 \
     ompi_info --param btl verbs --level 9 >"$TAP_TMP/params" 2>&1
 tap_like "$TAP_TMP/params" 'MCA btl verbs: parameter "btl_verbs_if_include"' \
@@ -48,6 +49,7 @@ distcheck() {
         make -s "-j$jobs" distcheck AM_DISTCHECK_CONFIGURE_FLAGS="--enable-werror"
 }
 tap_run "make distcheck: tarball, gcc -Werror, check, install, uninstall, clean" 900 distcheck
+chmod -R u+w "$TAP_TMP/dist" 2>/dev/null # distcheck leaves a read-only tree when it fails
 
 if [ -e "$TOP/.git" ] && tap_have git; then
     tarball=$(find "$TAP_TMP/dist" -maxdepth 1 -name 'verbs-*.tar.gz')
