@@ -1,0 +1,501 @@
+/* softhca-ctl: looks into a fabric of software HCAs and changes it while programs run on it.
+ *
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+#include "softhca.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const port_states[] = {"NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "DEFER"};
+static const char *const gid_types[] = {"IB", "RoCE v1", "RoCE v2"};
+static const char *const counter_names[SM_CNT_N] = {[SM_CNT_SEND] = "send",
+                                                    [SM_CNT_WRITE] = "write",
+                                                    [SM_CNT_READ] = "read",
+                                                    [SM_CNT_ATOMIC] = "atomic",
+                                                    [SM_CNT_UD_SEND] = "ud_send",
+                                                    [SM_CNT_UD_DROP] = "ud_drop",
+                                                    [SM_CNT_RNR] = "rnr",
+                                                    [SM_CNT_TIMEOUT] = "timeout",
+                                                    [SM_CNT_ERR_WC] = "error_wc",
+                                                    [SM_CNT_BOUNCE] = "bounce",
+                                                    [SM_CNT_BYTES] = "bytes",
+                                                    [SM_CNT_FAULTS] = "faults",
+                                                    [SM_CNT_REG_MR] = "registration"};
+
+static const char usage_text[] =
+    "usage: softhca-ctl [--fabric NAME] COMMAND\n"
+    "  list                                    the fabrics of this machine\n"
+    "  status                                  processes, hosts, devices, ports, fault rules\n"
+    "  counters                                operations and faults, one `what value` per line\n"
+    "  port up|down HOST DEV [PORT]            port state, with its asynchronous event\n"
+    "  gid set HOST DEV PORT INDEX ADDRESS [ib|v1|v2]   entry of the GID table\n"
+    "  gid clear HOST DEV PORT INDEX\n"
+    "  lid set HOST DEV PORT LID\n"
+    "  dev fatal HOST DEV                      the device fails for good\n"
+    "  inject RULE                             fault rule for every process of the fabric\n"
+    "  inject list                             the points that rules can name\n"
+    "  inject clear [RULE-NUMBER]              removes one rule or all\n"
+    "  keep on|off                             whether the fabric outlives its last process\n"
+    "  reap                                    frees what dead processes left; an unused fabric "
+    "goes\n"
+    "  reap all                                the same for every fabric of this machine\n"
+    "  reset [force]                           removes the fabric (force: even while it is used)\n"
+    "NAME defaults to $SOFTHCA_FABRIC. PORT defaults to 1.\n";
+
+static int fail(const char *format, ...) SHCA_PRINTF(1, 2);
+
+static int fail(const char *format, ...)
+{
+    va_list list;
+
+    va_start(list, format);
+    fputs("softhca-ctl: ", stderr);
+    vfprintf(stderr, format, list);
+    fputc('\n', stderr);
+    va_end(list);
+    return 1;
+}
+
+static int usage(void)
+{
+    fputs(usage_text, stderr);
+    return 2;
+}
+
+static int number(const char *text, unsigned long max, unsigned long *value)
+{
+    char *end;
+
+    errno = 0;
+    *value = strtoul(text, &end, 0);
+    if (errno || end == text || *end || text[0] == '-' || *value > max) {
+        return fail("'%s' is not a number up to %lu", text, max);
+    }
+    return 0;
+}
+
+/* ---- what is there ---- */
+
+static void print_gids(const struct sm_port *p)
+{
+    static const uint8_t none[16];
+    char text[INET6_ADDRSTRLEN];
+
+    for (unsigned int i = 0; i < p->ngids && i < SM_MAX_GIDS; i++) {
+        const struct sm_gid *g = &p->gids[i];
+
+        if (memcmp(g->raw, none, 16) == 0) {
+            continue;
+        }
+        inet_ntop(AF_INET6, g->raw, text, sizeof(text));
+        printf("      gid %2u  %-40s %s\n", i, text, gid_types[g->type < 3 ? g->type : 0]);
+    }
+}
+
+static void print_device(const struct sm_dev *d)
+{
+    printf("  device %s%s: %u QPs, %u CQs, %u SRQs, %u MRs\n", d->name,
+           atomic_load(&d->fatal) ? " (FATAL)" : "", atomic_load(&d->nqp), atomic_load(&d->ncq),
+           atomic_load(&d->nsrq), atomic_load(&d->nmr));
+    for (unsigned int i = 0; i < d->nports && i < SM_MAX_PORTS; i++) {
+        const struct sm_port *p = &d->ports[i];
+        uint32_t state = atomic_load(&p->state);
+
+        printf("    port %u  %s  %s  mtu %u  net %s", i + 1,
+               p->link == SM_LINK_ETH ? "Ethernet" : "InfiniBand",
+               port_states[state < 6 ? state : 0], 128u << p->active_mtu, p->net);
+        if (p->link == SM_LINK_IB) {
+            printf("  lid 0x%x lmc %u", p->lid, p->lmc);
+        }
+        putchar('\n');
+        print_gids(p);
+    }
+}
+
+static void print_rules(void)
+{
+    const struct shca_fault_shared *f = &shca.seg->faults;
+
+    for (int i = 0; i < SHCA_FAULT_RULES; i++) {
+        const struct shca_fault_slot *s = &f->slot[i];
+
+        if (atomic_load(&s->state) == 2) {
+            printf("fault %d  %s  passes %llu  hits %llu  %.*s\n", i,
+                   atomic_load(&s->origin) ? "everyone" : "some",
+                   (unsigned long long)atomic_load(&s->passes),
+                   (unsigned long long)atomic_load(&s->hits), SHCA_FAULT_TEXT - 1, s->text);
+        }
+    }
+}
+
+static int cmd_status(void)
+{
+    const struct sm_seg *seg = shca.seg;
+
+    printf("fabric %s%s\n", shca.fabric, atomic_load(&seg->keep) ? " (kept)" : "");
+    for (int i = 0; i < SM_MAX_PROCS; i++) {
+        const struct sm_proc *p = &seg->procs[i];
+
+        if (atomic_load(&p->state) == SM_PROC_LIVE) {
+            printf("process %d  host %s  registered %llu  %s\n", p->pid,
+                   p->host < SM_MAX_HOSTS ? seg->hosts[p->host].name : "?",
+                   (unsigned long long)atomic_load(&p->locked_bytes),
+                   shca_proc_alive(p) ? "alive" : "dead");
+        }
+    }
+    for (int i = 0; i < SM_MAX_HOSTS; i++) {
+        const struct sm_host *h = &seg->hosts[i];
+
+        if (!atomic_load(&h->used)) {
+            continue;
+        }
+        printf("host %s\n", h->name);
+        for (unsigned int k = 0; k < h->ndevs && k < SM_MAX_DEVS_PER_HOST; k++) {
+            if (h->devs[k] < SM_MAX_DEVS) {
+                print_device(&seg->devs[h->devs[k]]);
+            }
+        }
+    }
+    print_rules();
+    return 0;
+}
+
+static int cmd_counters(void)
+{
+    for (int i = 0; i < SM_MAX_DEVS; i++) {
+        const struct sm_dev *d = &shca.seg->devs[i];
+
+        if (!atomic_load(&d->used) || d->host >= SM_MAX_HOSTS) {
+            continue;
+        }
+        for (int c = 0; c < SM_CNT_N; c++) {
+            printf("%s.%s.%s %llu\n", shca.seg->hosts[d->host].name, d->name,
+                   counter_names[c] ? counter_names[c] : "?",
+                   (unsigned long long)atomic_load(&d->cnt[c]));
+        }
+    }
+    for (int i = 0; i < SHCA_FAULT_POINTS; i++) {
+        unsigned long long hits = atomic_load(&shca.seg->faults.point_hits[i]);
+
+        if (hits) {
+            printf("fault.%s %llu\n", shca_fault_point_name((enum shca_fault_point)i), hits);
+        }
+    }
+    return 0;
+}
+
+/* ---- changes ---- */
+
+static struct sm_dev *find_dev(const char *host, const char *name, uint32_t *idx)
+{
+    struct sm_dev *d = shca_find_dev(host, name, idx);
+
+    if (!d) {
+        fail("no device %s on host %s in fabric %s (see status)", name, host, shca.fabric);
+    }
+    return d;
+}
+
+static int find_port(const struct sm_dev *d, const char *text, int *port)
+{
+    unsigned long v = 1;
+
+    if (text && number(text, SM_MAX_PORTS, &v)) {
+        return 1;
+    }
+    if (v < 1 || v > d->nports) {
+        return fail("%s has no port %lu", d->name, v);
+    }
+    *port = (int)v;
+    return 0;
+}
+
+static int done(int err, const char *what)
+{
+    return err ? fail("%s: %s", what, strerror(err)) : 0;
+}
+
+static int cmd_port(int argc, char **argv)
+{
+    struct sm_dev *d;
+    uint32_t idx;
+    int port;
+    bool up;
+
+    if (argc < 4 || argc > 5 || (strcmp(argv[1], "up") && strcmp(argv[1], "down"))) {
+        return usage();
+    }
+    up = strcmp(argv[1], "up") == 0;
+    d = find_dev(argv[2], argv[3], &idx);
+    if (!d || find_port(d, argc > 4 ? argv[4] : NULL, &port)) {
+        return 1;
+    }
+    return done(shca_set_port_state(idx, port, up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN), "port state");
+}
+
+static int parse_address(const char *text, uint8_t gid[16])
+{
+    memset(gid, 0, 16);
+    if (inet_pton(AF_INET6, text, gid) == 1) {
+        return 0;
+    }
+    gid[10] = gid[11] = 0xff; /* IPv4-mapped */
+    if (inet_pton(AF_INET, text, gid + 12) == 1) {
+        return 0;
+    }
+    return fail("'%s' is neither an IPv6 nor an IPv4 address", text);
+}
+
+static int parse_type(const struct sm_port *p, const char *text, int *type)
+{
+    static const char *const words[] = {"ib", "v1", "v2"};
+
+    if (!text) {
+        *type = p->link == SM_LINK_ETH ? SM_GID_ROCE2 : SM_GID_IB;
+        return 0;
+    }
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(text, words[i]) == 0) {
+            *type = i;
+            return 0;
+        }
+    }
+    return fail("'%s' is not a GID type (ib, v1, v2)", text);
+}
+
+static int cmd_gid(int argc, char **argv)
+{
+    bool set = argc > 1 && strcmp(argv[1], "set") == 0;
+    uint8_t gid[16] = {0};
+    unsigned long index;
+    struct sm_dev *d;
+    int port, type = -1;
+    uint32_t idx;
+
+    if (argc < 6 || (!set && strcmp(argv[1], "clear")) || (set && argc < 7) ||
+        argc > (set ? 8 : 6)) {
+        return usage();
+    }
+    d = find_dev(argv[2], argv[3], &idx);
+    if (!d || find_port(d, argv[4], &port) || number(argv[5], SM_MAX_GIDS - 1, &index)) {
+        return 1;
+    }
+    if (set && (parse_address(argv[6], gid) ||
+                parse_type(&d->ports[port - 1], argc > 7 ? argv[7] : NULL, &type))) {
+        return 1;
+    }
+    return done(shca_set_gid(idx, port, (unsigned int)index, gid, type), "GID");
+}
+
+static int cmd_lid(int argc, char **argv)
+{
+    unsigned long lid;
+    struct sm_dev *d;
+    uint32_t idx;
+    int port;
+
+    if (argc != 6 || strcmp(argv[1], "set")) {
+        return usage();
+    }
+    d = find_dev(argv[2], argv[3], &idx);
+    if (!d || find_port(d, argv[4], &port) || number(argv[5], 0xbfff, &lid)) {
+        return 1;
+    }
+    return done(shca_set_lid(idx, port, (uint16_t)lid), "LID");
+}
+
+static int cmd_dev(int argc, char **argv)
+{
+    uint32_t idx;
+
+    if (argc != 4 || strcmp(argv[1], "fatal")) {
+        return usage();
+    }
+    return find_dev(argv[2], argv[3], &idx) ? done(shca_set_fatal(idx), "device") : 1;
+}
+
+/* Sleeping helper threads must look at rules that act by the clock. */
+static void poke_all(void)
+{
+    for (uint32_t i = 0; i < SM_MAX_PROCS; i++) {
+        if (atomic_load(&shca.seg->procs[i].state) == SM_PROC_LIVE) {
+            shca_proc_poke(i);
+        }
+    }
+}
+
+static int list_points(void)
+{
+    for (int i = 0; i < SHCA_FAULT_POINTS; i++) {
+        printf("%-18s %s\n", shca_fault_point_name((enum shca_fault_point)i),
+               shca_fault_point_help((enum shca_fault_point)i));
+    }
+    puts("rule: POINT [host= dev= port= qp= type= op= peer= min= max=] [nth=|every=|prob=] [at=]"
+         " [for=]\n      [count= [scope=fabric]] [us= errno= status= bytes= window= index= lid= "
+         "gid=]");
+    return 0;
+}
+
+static int cmd_inject(int argc, char **argv)
+{
+    char rules[4096] = "", err[256];
+    unsigned long slot;
+
+    if (argc < 2) {
+        return usage();
+    }
+    if (strcmp(argv[1], "clear") == 0) {
+        if (argc > 3 || (argc == 3 && number(argv[2], SHCA_FAULT_RULES - 1, &slot))) {
+            return argc > 3 ? usage() : 1;
+        }
+        shca_fault_remove(argc == 3 ? (int)slot : -1);
+        return 0;
+    }
+    for (int i = 1; i < argc; i++) {
+        size_t used = strlen(rules);
+
+        if (used + strlen(argv[i]) + 2 > sizeof(rules)) {
+            return fail("rules longer than %zu characters", sizeof(rules));
+        }
+        snprintf(rules + used, sizeof(rules) - used, "%s%s", used ? " " : "", argv[i]);
+    }
+    if (shca_fault_add(rules, true, err, sizeof(err))) {
+        return fail("%s", err);
+    }
+    poke_all();
+    return 0;
+}
+
+static int cmd_keep(int argc, char **argv)
+{
+    if (argc != 2 || (strcmp(argv[1], "on") && strcmp(argv[1], "off"))) {
+        return usage();
+    }
+    atomic_store(&shca.seg->keep, strcmp(argv[1], "on") == 0);
+    return 0;
+}
+
+/* ---- clearing up ---- */
+
+static int reap_one(const char *fabric)
+{
+    int rc = shca_attach_observer(fabric), dead = 0;
+
+    if (rc == ENOENT) {
+        return 0;
+    }
+    if (rc == 0) {
+        dead = shca_reap();
+        if (dead) {
+            printf("fabric %s: %d dead process%s reaped\n", shca.fabric, dead,
+                   dead == 1 ? "" : "es");
+        }
+        if (atomic_load(&shca.seg->keep)) {
+            return 0;
+        }
+    }
+    rc = shca_remove_fabric(fabric, false);
+    return rc == EBUSY || rc == ENOENT ? 0 : done(rc, shca.fabric);
+}
+
+/* Names of the fabrics in /dev/shm; calls visit for each. */
+static int each_fabric(int (*visit)(const char *name))
+{
+    static const char prefix[] = "softhca-";
+    DIR *dir = opendir("/dev/shm");
+    struct dirent *e;
+    int rc = 0;
+
+    if (!dir) {
+        return done(errno, "/dev/shm");
+    }
+    while ((e = readdir(dir))) {
+        if (strncmp(e->d_name, prefix, sizeof(prefix) - 1) == 0) {
+            rc |= visit(e->d_name + sizeof(prefix) - 1);
+        }
+    }
+    closedir(dir);
+    return rc;
+}
+
+static int print_name(const char *name)
+{
+    return puts(name) < 0;
+}
+
+static int cmd_reset(const char *fabric, int argc, char **argv)
+{
+    bool force = argc == 2 && strcmp(argv[1], "force") == 0;
+    int rc;
+
+    if (argc > 2 || (argc == 2 && !force)) {
+        return usage();
+    }
+    rc = shca_remove_fabric(fabric, force);
+    if (rc == EBUSY) {
+        return fail("fabric %s is in use (reset force removes it all the same)", shca.fabric);
+    }
+    return rc == ENOENT ? 0 : done(rc, shca.fabric);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        int (*run)(int argc, char **argv);
+    } commands[] = {{"port", cmd_port}, {"gid", cmd_gid},       {"lid", cmd_lid},
+                    {"dev", cmd_dev},   {"inject", cmd_inject}, {"keep", cmd_keep}};
+    const char *fabric = NULL, *cmd;
+    int rc;
+
+    if (argc > 2 && (strcmp(argv[1], "--fabric") == 0 || strcmp(argv[1], "-f") == 0)) {
+        fabric = argv[2];
+        argc -= 2;
+        argv += 2;
+    }
+    argc--;
+    argv++;
+    if (argc < 1) {
+        return usage();
+    }
+    cmd = argv[0];
+    if (strcmp(cmd, "-h") == 0 || strcmp(cmd, "--help") == 0) {
+        return fputs(usage_text, stdout) < 0;
+    }
+    if (strcmp(cmd, "list") == 0 && argc == 1) {
+        return each_fabric(print_name);
+    }
+    if (strcmp(cmd, "reap") == 0 && argc == 2 && strcmp(argv[1], "all") == 0) {
+        return each_fabric(reap_one);
+    }
+    if (strcmp(cmd, "reap") == 0 && argc == 1) {
+        return reap_one(fabric);
+    }
+    if (strcmp(cmd, "reset") == 0) {
+        return cmd_reset(fabric, argc, argv);
+    }
+    if (strcmp(cmd, "inject") == 0 && argc == 2 && strcmp(argv[1], "list") == 0) {
+        return list_points();
+    }
+    rc = shca_attach_observer(fabric);
+    if (rc) {
+        return rc == ENOENT ? fail("no such fabric: %s (none of its programs runs)", shca.fabric)
+                            : done(rc, shca.fabric);
+    }
+    if (strcmp(cmd, "status") == 0 && argc == 1) {
+        return cmd_status();
+    }
+    if (strcmp(cmd, "counters") == 0 && argc == 1) {
+        return cmd_counters();
+    }
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+        if (strcmp(cmd, commands[i].name) == 0) {
+            return commands[i].run(argc, argv);
+        }
+    }
+    return usage();
+}
