@@ -8,16 +8,43 @@ libvrb_la_SOURCES = \
 	shared/vrb.h \
 	shared/address/vrb_address.c \
 	shared/address/vrb_address.h \
+	shared/address/vrb_ah.c \
+	shared/address/vrb_ah.h \
 	shared/address/vrb_choose.c \
 	shared/address/vrb_choose.h \
 	shared/device/vrb_filter.c \
 	shared/device/vrb_filter.h \
+	shared/device/vrb_port.c \
+	shared/device/vrb_query.c \
+	shared/device/vrb_query.h \
+	shared/mem/vrb_memlock.c \
+	shared/mem/vrb_memlock.h \
+	shared/mem/vrb_mr.c \
+	shared/mem/vrb_pool.c \
+	shared/mem/vrb_pool.h \
+	shared/peer/vrb_peer.c \
+	shared/peer/vrb_peer.h \
+	shared/rail/vrb_async.c \
+	shared/rail/vrb_progress.c \
+	shared/rail/vrb_rail.c \
+	shared/rail/vrb_rail.h \
 	shared/rc/vrb_credit.h \
+	shared/rc/vrb_rc.h \
+	shared/rc/vrb_rc_qp.c \
+	shared/rc/vrb_rc_rdma.c \
+	shared/rc/vrb_rc_recv.c \
+	shared/rc/vrb_rc_send.c \
+	shared/ud/vrb_ud.c \
+	shared/ud/vrb_ud.h \
+	shared/util/vrb_clock.h \
 	shared/util/vrb_config.c \
 	shared/util/vrb_explain.c \
 	shared/util/vrb_explain.h \
+	shared/util/vrb_list.h \
 	shared/util/vrb_log.c \
 	shared/util/vrb_log.h \
+	shared/util/vrb_map.c \
+	shared/util/vrb_map.h \
 	shared/util/vrb_status.h \
 	shared/util/vrb_text.c \
 	shared/util/vrb_text.h \

@@ -2,8 +2,9 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Objects: a device context opens one or more RAILS (a rail is one usable port with its CQ, UD QP,
- * receive queue and buffers); a PEER is one remote process on one rail (its RC QP, credits and queue of
- * what could not leave yet). Messages leave in BUFFERS of registered memory or, small ones, inline.
+ * receive queue and buffers); a PEER is one remote process on one rail (its RC QP, credits and
+ * queue of what could not leave yet). Messages leave in BUFFERS of registered memory or, small
+ * ones, inline.
  *
  * Progress: nothing happens behind the caller's back; vrb_rail_progress() polls the CQ, delivers
  * messages, runs completions, drives handshakes and their timers.
@@ -71,9 +72,12 @@ struct vrb_callbacks {
      * no message being processed; may progress recursively. */
     struct vrb_peer *(*unknown)(void *ctx, struct vrb_rail *rail, uint64_t name);
 
+    /* The handshake with the peer is complete (may be NULL: not wanted). Called from progress. */
+    void (*connected)(void *ctx, struct vrb_peer *peer);
+
     /* The connection is lost for good. text is the whole message for the user, NULL when it must
-     * not be shown (the far end closed in an orderly way). All that was queued has been completed with an error. Called
-     * at most once per peer. */
+     * not be shown (the far end closed in an orderly way). All that was queued has been completed
+     * with an error. Called at most once per peer. */
     void (*failed)(void *ctx, struct vrb_peer *peer, int status, const char *text);
 
     /* The rail itself is lost (device fatal, port gone). Called at most once. */
@@ -99,16 +103,18 @@ struct vrb_port {
 
 /* Lists the ports of all devices that the filter lets through (include, exclude: see
  * device/vrb_filter.h; NULL = all). *ports is malloc'ed, free() it; NULL when there are none.
- * Returns how many (0 when there is no device or no library support), or VRB_ERR_ARG for a bad list (err says
- * why). Names in the lists that match no port are logged as one warning that lists what exists. */
+ * Returns how many (0 when there is no device or no library support), or VRB_ERR_ARG for a bad list
+ * (err says why). Names in the lists that match no port are logged as one warning that lists what
+ * exists. */
 int vrb_ports_find(const char *include, const char *exclude, struct vrb_port **ports, char *err,
                    size_t len);
 
 /* ---- rails ----------------------------------------------------------------------------------- */
 
-/* Opens a usable port. index: the rail's position in what this process publishes. buf_user and rdma_user: bytes
- * that the caller wants behind each vrb_buf and vrb_rdma. Returns VRB_OK and *rail, or an error
- * that was logged at level WARN with its cause (memory lock limit and its size, device limit, ...). */
+/* Opens a usable port. index: the rail's position in what this process publishes. buf_user and
+ * rdma_user: bytes that the caller wants behind each vrb_buf and vrb_rdma. Returns VRB_OK and
+ * *rail, or an error that was logged at level WARN with its cause (memory lock limit and its size,
+ * device limit, ...). */
 int vrb_rail_open(const struct vrb_port *port, int index, const struct vrb_config *cfg,
                   const struct vrb_callbacks *cb, size_t buf_user, size_t rdma_user,
                   struct vrb_rail **rail);
@@ -143,9 +149,9 @@ struct vrb_stats *vrb_rail_stats(struct vrb_rail *rail);
 
 /* ---- peers ----------------------------------------------------------------------------------- */
 
-/* Makes a peer of the process `name` whose rail `remote_rail` published `remote`. Nothing is sent; the QP is made
- * at the first message. host and rank are for messages. user is the caller's. Returns VRB_OK, or
- * VRB_ERR_UNREACH with the reason in *why (a constant sentence). */
+/* Makes a peer of the process `name` whose rail `remote_rail` published `remote`. Nothing is sent;
+ * the QP is made at the first message. host and rank are for messages. user is the caller's.
+ * Returns VRB_OK, or VRB_ERR_UNREACH with the reason in *why (a constant sentence). */
 int vrb_peer_create(struct vrb_rail *rail, uint64_t name, const char *host, uint64_t rank,
                     int remote_rail, const struct vrb_address *remote, void *user,
                     struct vrb_peer **peer, const char **why);
@@ -160,7 +166,8 @@ struct vrb_rail *vrb_peer_rail(const struct vrb_peer *peer);
 /* Starts the handshake now instead of at the first message. */
 void vrb_peer_connect(struct vrb_peer *peer);
 
-/* One line: "shca1 port 1 RoCE, GID ::ffff:10.77.1.1 (RoCE v2) -> host node2 rank 1 GID ..., RC, MTU 1024". */
+/* One line: "shca1 port 1 RoCE, GID ::ffff:10.77.1.1 (RoCE v2) -> host node2 rank 1 GID ..., RC,
+ * MTU 1024". */
 const char *vrb_peer_describe(const struct vrb_peer *peer, char *buf, size_t len);
 
 /* ---- messages -------------------------------------------------------------------------------- */
@@ -169,16 +176,16 @@ const char *vrb_peer_describe(const struct vrb_peer *peer, char *buf, size_t len
  * `user` bytes (as asked at rail_open) follow the struct: vrb_buf_user(). */
 struct vrb_buf {
     struct vrb_buf *next;
-    uint8_t *payload;      /* 16-byte aligned; capacity bytes */
+    uint8_t *payload; /* 16-byte aligned; capacity bytes */
     uint32_t capacity;
-    uint32_t len;          /* payload bytes, set by vrb_send */
+    uint32_t len; /* payload bytes, set by vrb_send */
     uint32_t lkey;
-    uint16_t retire;       /* core: send queue slots that its completion frees */
+    uint16_t retire;        /* core: send queue slots that its completion frees */
     uint8_t tag, kind, cls; /* core */
-    struct vrb_peer *peer; /* core: set while it is being sent */
-    struct vrb_pool *pool; /* core */
-    /* Called from progress when the memory may be reused; status is VRB_OK or an error. The buffer belongs to the
-     * caller again, who frees or reuses it. NULL: the core frees it itself. */
+    struct vrb_peer *peer;  /* core: set while it is being sent */
+    struct vrb_pool *pool;  /* core */
+    /* Called from progress when the memory may be reused; status is VRB_OK or an error. The buffer
+     * belongs to the caller again, who frees or reuses it. NULL: the core frees it itself. */
     void (*done)(struct vrb_buf *buf, int status);
 };
 
@@ -187,19 +194,19 @@ static inline void *vrb_buf_user(struct vrb_buf *buf)
     return buf + 1;
 }
 
-/* Takes a buffer for `size` payload bytes (<= recv_size of the config). Small ones (<= 256, control messages) are
- * always there unless the process is out of memory. For larger ones NULL means that the limit is reached *and* that
- * completions of buffers with `done` are still to come. */
+/* Takes a buffer for `size` payload bytes (<= recv_size of the config). Small ones (<= 256, control
+ * messages) are always there unless the process is out of memory. For larger ones NULL means that
+ * the limit is reached *and* that completions of buffers with `done` are still to come. */
 struct vrb_buf *vrb_buf_get(struct vrb_rail *rail, uint32_t size);
 void vrb_buf_free(struct vrb_buf *buf);
 
-/* Sends the first `len` payload bytes of buf as one message. Always accepted; buf->done is called later (from progress),
- * with an error if the connection is or gets lost. */
+/* Sends the first `len` payload bytes of buf as one message. Always accepted; buf->done is called
+ * later (from progress), with an error if the connection is or gets lost. */
 void vrb_send(struct vrb_peer *peer, struct vrb_buf *buf, uint8_t tag, uint32_t len);
 
-/* Sends header and data (data may be NULL with 0 bytes) by copy, without callback: on VRB_OK both may be
- * reused at once. VRB_ERR_AGAIN: not taken (too much is queued for this peer, or too long); use vrb_buf_get + vrb_send.
- * VRB_ERR_PEER: the connection is lost. */
+/* Sends header and data (data may be NULL with 0 bytes) by copy, without callback: on VRB_OK both
+ * may be reused at once. VRB_ERR_AGAIN: not taken (too much is queued for this peer, or too long);
+ * use vrb_buf_get + vrb_send. VRB_ERR_PEER: the connection is lost. */
 int vrb_send_copy(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint32_t hdr_len,
                   const void *data, uint32_t data_len);
 
@@ -216,7 +223,8 @@ struct vrb_rdma {
     uint8_t op;            /* enum vrb_rdma_op */
     uint16_t retire;       /* core */
     struct vrb_peer *peer; /* core */
-    /* From progress. PUT: VRB_OK means that the remote memory holds the data. The caller frees or reuses it. */
+    /* From progress. PUT: VRB_OK means that the remote memory holds the data. The caller frees or
+     * reuses it. */
     void (*done)(struct vrb_rdma *rdma, int status);
 };
 
@@ -241,9 +249,9 @@ enum vrb_access {
 };
 
 /* Registers memory on the rail's device. LOCAL_WRITE is added where verbs wants it. Returns
- * VRB_OK; VRB_ERR_NOMEM (evict something and try again); VRB_ERR_PERM (read-only or unmapped memory for that access);
- * VRB_ERR_DEVICE. Nothing is printed: the caller has a fallback (VRB_LOG_DEBUG at the most, once a limit is hit a
- * single VRB_LOG_WARN that says which one). */
+ * VRB_OK; VRB_ERR_NOMEM (evict something and try again); VRB_ERR_PERM (read-only or unmapped memory
+ * for that access); VRB_ERR_DEVICE. Nothing is printed: the caller has a fallback (VRB_LOG_DEBUG at
+ * the most, once a limit is hit a single VRB_LOG_WARN that says which one). */
 int vrb_mr_register(struct vrb_rail *rail, void *base, size_t size, unsigned access,
                     struct ibv_mr **mr, uint32_t *lkey, uint32_t *rkey);
 int vrb_mr_deregister(struct vrb_rail *rail, struct ibv_mr *mr);

@@ -6,7 +6,8 @@
 #include <stddef.h>
 
 struct vrb_list {
-    struct vrb_list *next, *prev; /* a head points at itself when empty; an element outside any list too */
+    struct vrb_list *next,
+        *prev; /* a head points at itself when empty; an element outside any list too */
 };
 
 #define vrb_container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))

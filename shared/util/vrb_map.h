@@ -1,8 +1,8 @@
 /* A small hash map from a 64-bit number to a pointer: QPN to peer, process name to peer.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Open addressing with linear probing, at most half full; look-up takes one multiplication and, nearly
- * always, one cache line. A NULL value marks a free slot, so NULL cannot be stored. */
+ * Open addressing with linear probing, at most half full; look-up takes one multiplication and,
+ * nearly always, one cache line. A NULL value marks a free slot, so NULL cannot be stored. */
 #ifndef VRB_MAP_H
 #define VRB_MAP_H
 

@@ -1,0 +1,421 @@
+/* Peers: made from what they published, connected on demand, failed once and with an explanation.
+ * SPDX-License-Identifier: BSD-3-Clause */
+#include "peer/vrb_peer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rc/vrb_rc.h"
+#include "ud/vrb_ud.h"
+
+/* An unanswered HELLO is repeated after 4 ms (a scheduler tick on a busy peer), then ever more
+ * rarely. */
+#define HELLO_FIRST_NS (4 * VRB_NS_PER_MS)
+#define HELLO_MAX_NS (500 * VRB_NS_PER_MS)
+
+struct vrb_peer *vrb_peer_find(struct vrb_rail *rail, uint64_t name, int remote_rail)
+{
+    struct vrb_peer *peer = vrb_map_get(&rail->by_name, vrb_peer_key(name, remote_rail));
+
+    return peer != NULL && peer->name == name && peer->remote_rail == remote_rail ? peer : NULL;
+}
+
+int vrb_peer_create(struct vrb_rail *rail, uint64_t name, const char *host, uint64_t rank,
+                    int remote_rail, const struct vrb_address *remote, void *user,
+                    struct vrb_peer **out, const char **why)
+{
+    struct vrb_peer *peer = NULL;
+    struct vrb_path path;
+    int rc;
+
+    vrb_lock(rail);
+    rc = vrb_choose(&rail->address, remote, &path, why);
+    if (rc != VRB_OK) {
+        goto out;
+    }
+    if (remote->recv_size < rail->cfg.recv_size) {
+        *why = "its receive buffers are smaller than our longest packet (max_send_size differs)";
+        rc = VRB_ERR_UNREACH;
+        goto out;
+    }
+    if (rail->failed) {
+        *why = "the device has failed";
+        rc = VRB_ERR_UNREACH;
+        goto out;
+    }
+    *why = "out of memory";
+    rc = VRB_ERR_NOMEM;
+    peer = calloc(1, sizeof(*peer));
+    if (peer == NULL || vrb_map_put(&rail->by_name, vrb_peer_key(name, remote_rail), peer) != 0) {
+        free(peer);
+        goto out;
+    }
+    peer->rail = rail;
+    peer->user = user;
+    peer->remote = *remote;
+    peer->path = path;
+    peer->path.sl = rail->cfg.sl;
+    peer->path.tclass = rail->cfg.tclass;
+    peer->name = name;
+    peer->rank = rank;
+    peer->remote_rail = remote_rail;
+    snprintf(peer->host, sizeof(peer->host), "%s", host == NULL ? "" : host);
+    peer->q_tail = &peer->q_head;
+    peer->r_tail = &peer->r_head;
+    vrb_list_init(&peer->due_link);
+    vrb_list_init(&peer->stall_link);
+    vrb_list_init(&peer->connecting_link);
+    vrb_list_append(&rail->peers, &peer->link);
+    vrb_credit_init(&peer->credit, (uint16_t)rail->cfg.credits);
+    *out = peer;
+    rc = VRB_OK;
+out:
+    vrb_unlock(rail);
+    return rc;
+}
+
+static void fill_ends(const struct vrb_peer *peer, struct vrb_failure *f)
+{
+    const struct vrb_rail *rail = peer->rail;
+
+    f->link = rail->address.link;
+    f->retry_count = rail->cfg.ib_retry_count;
+    f->ib_timeout = rail->cfg.ib_timeout;
+    f->rnr_retry = 7;
+    f->local = (struct vrb_end){
+        .host = rail->cfg.host,
+        .rank = rail->cfg.rank,
+        .dev = rail->port.dev,
+        .port = rail->port.port,
+        .qpn = peer->qp == NULL ? 0 : peer->qp->qp_num,
+        .lid = rail->address.lid,
+        .gid = peer->path.use_grh ? peer->path.sgid : (struct vrb_gid){.type = 0},
+    };
+    f->remote = (struct vrb_end){
+        .host = peer->host,
+        .rank = peer->rank,
+        .qpn = peer->wireup.have_remote ? peer->wireup.remote.qpn : 0,
+        .lid = peer->remote.lid,
+        .gid = peer->path.use_grh ? peer->path.dgid : (struct vrb_gid){.type = 0},
+    };
+}
+
+void vrb_failure_init(struct vrb_failure *f, const char *what)
+{
+    memset(f, 0, sizeof(*f));
+    f->wc_status = -1;
+    f->what = what;
+}
+
+void vrb_peer_fail(struct vrb_peer *peer, int status, struct vrb_failure *f)
+{
+    struct vrb_rail *rail = peer->rail;
+    char text[2048];
+    int quiet = rail->closing || rail->failed;
+
+    if (peer->failed) {
+        return;
+    }
+    fill_ends(peer, f);
+    peer->failed = 1;
+    peer->fast = 0;
+    rail->stats.failed++;
+    vrb_list_remove(&peer->connecting_link);
+    vrb_list_remove(&peer->due_link);
+    vrb_list_remove(&peer->stall_link);
+    if (!quiet) {
+        vrb_explain(f, text, sizeof(text));
+    }
+    vrb_rc_qp_stop(peer);
+    vrb_rc_abandon(peer, status);
+    rail->cb.failed(rail->cb.ctx, peer, status, quiet ? NULL : text);
+}
+
+static void fail_in_words(struct vrb_peer *peer, int status, const char *what, const char *detail)
+{
+    struct vrb_failure f;
+
+    vrb_failure_init(&f, what);
+    f.detail = detail;
+    vrb_peer_fail(peer, status, &f);
+}
+
+/* Makes the QP and what the handshake says about it. */
+static int prepare(struct vrb_peer *peer, char *detail, size_t len)
+{
+    struct vrb_rail *rail = peer->rail;
+    struct vrb_wireup_config cfg = {
+        .first_ns = HELLO_FIRST_NS,
+        .max_ns = HELLO_MAX_NS,
+        .timeout_ns = rail->cfg.connect_timeout * VRB_NS_PER_S,
+    };
+    struct vrb_hello local;
+    uint32_t id;
+    int rc = vrb_rc_qp_create(peer, detail, len);
+
+    if (rc != VRB_OK) {
+        return rc;
+    }
+    id = rail->next_id++;
+    if (rail->next_id == 0) {
+        rail->next_id = 1;
+    }
+    local = (struct vrb_hello){
+        .mtu = peer->path.mtu,
+        .rd_in = rail->rd_in,
+        .src_rail = (uint8_t)rail->index,
+        .dst_rail = (uint8_t)peer->remote_rail,
+        .grant = vrb_credit_tell(&peer->credit),
+        .src_id = id,
+        .qpn = peer->qp->qp_num,
+        .psn = (id * 2654435761u) >> 8, /* 24 bits, unlike from one incarnation to the next */
+        .recv_size = rail->cfg.recv_size,
+        .src_name = rail->cfg.name,
+        .dst_name = peer->name,
+    };
+    vrb_wireup_init(&peer->wireup, &cfg, &local, id);
+    return VRB_OK;
+}
+
+void vrb_peer_start(struct vrb_peer *peer)
+{
+    char detail[256];
+    uint64_t now;
+    int rc;
+
+    if (peer->failed || vrb_list_linked(&peer->connecting_link) || peer->up) {
+        return;
+    }
+    if (peer->qp == NULL) {
+        rc = prepare(peer, detail, sizeof(detail));
+        if (rc != VRB_OK) {
+            fail_in_words(peer, rc, "connecting", detail);
+            return;
+        }
+    }
+    now = vrb_clock_ns();
+    peer->connect_started = now;
+    vrb_list_append(&peer->rail->connecting, &peer->connecting_link);
+    vrb_peer_wireup(peer, vrb_wireup_start(&peer->wireup, now));
+}
+
+void vrb_peer_connect(struct vrb_peer *peer)
+{
+    vrb_lock(peer->rail);
+    vrb_peer_start(peer);
+    vrb_unlock(peer->rail);
+}
+
+static void wireup_failed(struct vrb_peer *peer)
+{
+    const struct vrb_wireup *w = &peer->wireup;
+    struct vrb_failure f;
+
+    vrb_failure_init(&f, "connecting");
+    f.wireup = w->failure;
+    f.reject_reason = w->reject_reason;
+    f.heard = w->heard;
+    f.hellos = w->sent;
+    f.seconds = (double)(vrb_clock_ns() - peer->connect_started) / 1e9;
+    vrb_peer_fail(peer,
+                  w->failure == VRB_WU_FAIL_TIMEOUT    ? VRB_ERR_TIMEOUT
+                  : w->failure == VRB_WU_FAIL_REJECTED ? VRB_ERR_REJECTED
+                                                       : VRB_ERR_PEER,
+                  &f);
+}
+
+static void send_hello(struct vrb_peer *peer)
+{
+    char detail[256];
+    struct vrb_hello h;
+    int rc;
+
+    vrb_wireup_message(&peer->wireup, &h);
+    rc = vrb_ud_hello(peer, &h, detail, sizeof(detail));
+    if (rc != VRB_OK) {
+        fail_in_words(peer, rc, "connecting", detail);
+    }
+}
+
+void vrb_peer_wireup(struct vrb_peer *peer, unsigned actions)
+{
+    struct vrb_rail *rail = peer->rail;
+    char detail[256];
+
+    if (actions & VRB_WU_DO_REMOTE) {
+        int rc = vrb_rc_qp_connect(peer, detail, sizeof(detail));
+
+        if (rc != VRB_OK) {
+            vrb_peer_reject(peer, &peer->wireup.remote, VRB_REJECT_FAILED);
+            fail_in_words(peer, rc, "connecting", detail);
+            return;
+        }
+    }
+    if (actions & VRB_WU_DO_SEND) {
+        send_hello(peer);
+    }
+    if ((actions & VRB_WU_DO_UP) && !peer->failed) {
+        peer->up = 1;
+        rail->stats.connected++;
+        vrb_list_remove(&peer->connecting_link);
+        if (rail->cb.connected != NULL) {
+            rail->cb.connected(rail->cb.ctx, peer);
+        }
+        vrb_rc_drain(peer);
+    }
+    if (actions & VRB_WU_DO_FAIL) {
+        wireup_failed(peer);
+    }
+}
+
+void vrb_peer_reject(struct vrb_peer *peer, const struct vrb_hello *h, enum vrb_reject_reason why)
+{
+    struct vrb_rail *rail = peer->rail;
+    char detail[256];
+    struct vrb_hello no = {
+        .type = VRB_REJECT,
+        .reason = (uint8_t)why,
+        .mtu = peer->path.mtu,
+        .src_rail = (uint8_t)rail->index,
+        .dst_rail = h->src_rail,
+        .src_id = peer->wireup.local.src_id != 0 ? peer->wireup.local.src_id : rail->next_id,
+        .dst_id = h->src_id,
+        .recv_size = rail->cfg.recv_size,
+        .src_name = rail->cfg.name,
+        .dst_name = peer->name,
+    };
+
+    (void)vrb_ud_hello(peer, &no, detail, sizeof(detail)); /* lost: the peer asks again */
+}
+
+void vrb_peer_hello(struct vrb_peer *peer, const struct vrb_hello *h)
+{
+    char detail[256];
+    int rc;
+
+    if (peer->failed) {
+        if (h->type == VRB_HELLO && (h->flags & VRB_HELLO_NEED)) {
+            vrb_peer_reject(peer, h, VRB_REJECT_FAILED);
+        }
+        return;
+    }
+    if (peer->qp == NULL) {
+        if (h->type != VRB_HELLO) {
+            peer->rail->stats.hellos_stale++;
+            return;
+        }
+        rc = prepare(peer, detail, sizeof(detail));
+        if (rc != VRB_OK) {
+            vrb_peer_reject(peer, h, VRB_REJECT_NO_QP);
+            fail_in_words(peer, rc, "answering a connection request", detail);
+            return;
+        }
+        peer->connect_started = vrb_clock_ns();
+        vrb_list_append(&peer->rail->connecting, &peer->connecting_link);
+    }
+    vrb_peer_wireup(peer, vrb_wireup_on_message(&peer->wireup, vrb_clock_ns(), h));
+}
+
+int vrb_peer_timers(struct vrb_rail *rail, uint64_t now)
+{
+    struct vrb_list *l, *next;
+    int n = 0;
+
+    for (l = rail->connecting.next; l != &rail->connecting; l = next) {
+        struct vrb_peer *peer = vrb_container_of(l, struct vrb_peer, connecting_link);
+
+        next = l->next;
+        if (now >= vrb_wireup_deadline(&peer->wireup)) {
+            vrb_peer_wireup(peer, vrb_wireup_on_timer(&peer->wireup, now));
+            n++;
+            if (!vrb_list_linked(next) && next != &rail->connecting) {
+                break; /* a callback took it off the list: the rest waits for the next call */
+            }
+        }
+    }
+    return n;
+}
+
+/* Progresses until the peer has nothing in flight or the time is over. */
+static void settle(struct vrb_peer *peer, unsigned ms)
+{
+    uint64_t end = vrb_clock_ns() + ms * VRB_NS_PER_MS;
+
+    while (!vrb_rc_flush(peer) && vrb_clock_ns() < end) {
+        vrb_rail_progress(peer->rail);
+    }
+}
+
+void vrb_peer_destroy(struct vrb_peer *peer, unsigned ms)
+{
+    struct vrb_rail *rail = peer->rail;
+
+    vrb_lock(rail);
+    if (ms > 0 && !rail->failed) {
+        settle(peer, ms);
+    }
+    /* What is still posted is flushed to the CQ and handled there; the QP may then go. */
+    peer->failed = 1;
+    peer->fast = 0;
+    vrb_rc_abandon(peer, VRB_ERR_PEER);
+    if (peer->owned > 0 && !rail->failed) {
+        uint64_t end = vrb_clock_ns() + 100 * VRB_NS_PER_MS;
+
+        vrb_rc_qp_stop(peer);
+        while (peer->owned > 0 && vrb_clock_ns() < end) {
+            vrb_rail_progress(rail);
+        }
+    }
+    vrb_list_remove(&peer->link);
+    vrb_list_remove(&peer->connecting_link);
+    vrb_list_remove(&peer->due_link);
+    vrb_list_remove(&peer->stall_link);
+    vrb_map_del(&rail->by_name, vrb_peer_key(peer->name, peer->remote_rail));
+    vrb_rc_qp_destroy(peer);
+    if (peer->ah != NULL) {
+        ibv_destroy_ah(peer->ah);
+    }
+    if (peer->owned > 0) {
+        vrb_list_append(&rail->zombies, &peer->link); /* completions may still name it */
+    } else {
+        free(peer);
+    }
+    vrb_unlock(rail);
+}
+
+void *vrb_peer_user(const struct vrb_peer *peer)
+{
+    return peer->user;
+}
+
+void vrb_peer_set_user(struct vrb_peer *peer, void *user)
+{
+    peer->user = user;
+}
+
+struct vrb_rail *vrb_peer_rail(const struct vrb_peer *peer)
+{
+    return peer->rail;
+}
+
+const char *vrb_peer_describe(const struct vrb_peer *peer, char *buf, size_t len)
+{
+    const struct vrb_rail *rail = peer->rail;
+    const struct vrb_path *p = &peer->path;
+    uint8_t mtu = p->mtu;
+    char here[96], there[96], rank[32] = "";
+
+    if (peer->wireup.have_remote && peer->wireup.remote.mtu < mtu) {
+        mtu = peer->wireup.remote.mtu;
+    }
+    if (peer->rank != UINT64_MAX) {
+        snprintf(rank, sizeof(rank), " rank %llu", (unsigned long long)peer->rank);
+    }
+    vrb_address_text(&rail->address, p->use_grh ? &p->sgid : NULL, here, sizeof(here));
+    vrb_address_text(&peer->remote, p->use_grh ? &p->dgid : NULL, there, sizeof(there));
+    snprintf(buf, len, "%s port %d %s, %s -> host %s%s, %s, RC, MTU %d", rail->port.dev,
+             rail->port.port, p->link == VRB_LINK_IB ? "InfiniBand" : "RoCE", here, peer->host,
+             rank, there, 128 << mtu);
+    return buf;
+}

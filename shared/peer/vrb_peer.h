@@ -1,0 +1,89 @@
+/* The inside of a peer: one remote process on one rail. Internal to the core.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Life: created (nothing but memory) -> connecting (QP made, handshake under way, messages queue)
+ * -> up -> failed, or destroyed from any state. `fast` is the one flag that the send path tests:
+ * up, not failed, and nothing queued before us. */
+#ifndef VRB_PEER_H
+#define VRB_PEER_H
+
+#include "address/vrb_choose.h"
+#include "rail/vrb_rail.h"
+#include "rc/vrb_credit.h"
+#include "util/vrb_clock.h"
+#include "util/vrb_explain.h"
+#include "wireup/vrb_wireup.h"
+
+struct vrb_peer {
+    /* Hot: every packet. */
+    struct vrb_rail *rail;
+    struct ibv_qp *qp; /* NULL until the first message */
+    uint8_t fast, up, failed;
+    uint8_t flushing;      /* a VRB_WR_FLUSH is in flight */
+    uint16_t signal_every; /* work requests per signalled one */
+    uint16_t unsignalled;  /* posted since the last signalled one */
+    uint16_t flush_retire; /* slots that the VRB_WR_FLUSH in flight frees */
+    int sq_room;           /* free slots of the send queue */
+    int owned;             /* posted requests whose completion names a buffer or operation */
+    int signalled;         /* signalled requests in flight: CQ room that this peer holds */
+    struct vrb_credit credit;
+    uint32_t tx_seq, rx_seq;
+    struct vrb_buf *q_head, **q_tail;  /* messages that could not leave yet, in order */
+    struct vrb_buf *q_open;            /* the queue's last packet, if more records may join it */
+    uint32_t q_copies;                 /* queued packets that vrb_send_copy made */
+    struct vrb_rdma *r_head, **r_tail; /* RDMA operations that could not leave yet */
+    struct vrb_list due_link, stall_link;
+    struct vrb_buf *rx_free; /* consumed buffers of this peer's own receive queue (no SRQ) */
+    uint32_t rx_free_n;
+    uint32_t rx_batch;   /* of which this many are posted again at a time, */
+    uint32_t rx_control; /* and this many held CREDIT packets, which give no credit back */
+    void *user;
+
+    /* Cold. */
+    struct vrb_list link, connecting_link;
+    struct vrb_wireup wireup;
+    struct vrb_address remote;
+    struct vrb_path path;
+    struct ibv_ah *ah;
+    uint64_t name, rank;
+    uint64_t connect_started; /* ns */
+    int remote_rail;
+    uint32_t rx_posted;   /* receive buffers of the per-peer queue */
+    uint32_t cq_reserved; /* CQ room that they hold */
+    char host[64];
+};
+
+/* A process name is jobid << 32 | vpid; eight rails at most: the rail takes the place of the top
+ * bits, which differ by a constant within a job. Collisions would only confuse our own map, and
+ * lookup compares the name itself. */
+static inline uint64_t vrb_peer_key(uint64_t name, int rail)
+{
+    return name ^ ((uint64_t)(unsigned)rail << 61);
+}
+
+/* The peer of that name and remote rail, or NULL. */
+struct vrb_peer *vrb_peer_find(struct vrb_rail *rail, uint64_t name, int remote_rail);
+
+/* Makes the QP and starts the handshake if that has not happened. */
+void vrb_peer_start(struct vrb_peer *peer);
+
+/* Carries out what the handshake machine asked for (enum vrb_wireup_action). */
+void vrb_peer_wireup(struct vrb_peer *peer, unsigned actions);
+
+/* A HELLO or REJECT from the peer arrived, its source checked. */
+void vrb_peer_hello(struct vrb_peer *peer, const struct vrb_hello *h);
+
+/* Declines what the message h asked. */
+void vrb_peer_reject(struct vrb_peer *peer, const struct vrb_hello *h, enum vrb_reject_reason why);
+
+/* Runs the timers of the handshakes under way. Returns events. */
+int vrb_peer_timers(struct vrb_rail *rail, uint64_t now);
+
+/* The connection is lost. Fills in both ends of f, tells the user once, completes what is queued.
+ */
+void vrb_peer_fail(struct vrb_peer *peer, int status, struct vrb_failure *f);
+
+/* The facts of a failure before the special ones are known. */
+void vrb_failure_init(struct vrb_failure *f, const char *what);
+
+#endif

@@ -1,0 +1,103 @@
+/* Port and device events of a rail, read without blocking from progress.
+ * SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+
+#include "rc/vrb_rc.h"
+
+static void rail_fatal(struct vrb_rail *rail, const char *what)
+{
+    char text[256];
+
+    if (rail->failed) {
+        return;
+    }
+    rail->failed = 1;
+    snprintf(text, sizeof(text),
+             "%s port %d on host %s: %s. The device must be reset by its driver; see the kernel's "
+             "log (dmesg).",
+             rail->port.dev, rail->port.port, rail->cfg.host, what);
+    if (rail->cb.rail_failed != NULL) {
+        rail->cb.rail_failed(rail->cb.ctx, rail, rail->closing ? NULL : text);
+    }
+}
+
+static void port_event(struct vrb_rail *rail, const struct ibv_async_event *e, const char *what)
+{
+    if (e->element.port_num == rail->port.port) {
+        vrb_log(VRB_LOG_INFO, "%s port %d on host %s: %s", rail->port.dev, rail->port.port,
+                rail->cfg.host, what);
+    }
+}
+
+/* A QP's fatal event comes beside flushed completions, or instead of them when only the responder
+ * half broke (a peer used a key it must not use). */
+static void qp_event(struct vrb_rail *rail, const struct ibv_async_event *e)
+{
+    struct vrb_peer *peer = vrb_map_get(&rail->by_qpn, e->element.qp->qp_num);
+    struct vrb_failure f;
+
+    if (peer == NULL || peer->failed) {
+        return;
+    }
+    vrb_failure_init(&f, "serving the peer's requests");
+    f.detail = ibv_event_type_str(e->event_type);
+    vrb_peer_fail(peer, VRB_ERR_PEER, &f);
+}
+
+static void handle(struct vrb_rail *rail, const struct ibv_async_event *e)
+{
+    switch (e->event_type) {
+    case IBV_EVENT_DEVICE_FATAL:
+        rail_fatal(rail, "the device reported a fatal error");
+        break;
+    case IBV_EVENT_CQ_ERR:
+        rail_fatal(rail, "the completion queue overran");
+        break;
+    case IBV_EVENT_SRQ_ERR:
+        rail_fatal(rail, "the shared receive queue broke");
+        break;
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+        qp_event(rail, e);
+        break;
+    case IBV_EVENT_PORT_ERR:
+        port_event(rail, e, "the port went down; requests are retried until their time is over");
+        break;
+    case IBV_EVENT_PORT_ACTIVE:
+        port_event(rail, e, "the port is up");
+        break;
+    case IBV_EVENT_LID_CHANGE:
+        port_event(rail, e, "the LID changed");
+        break;
+    case IBV_EVENT_GID_CHANGE:
+        port_event(rail, e, "the GID table changed");
+        break;
+    default:
+        vrb_log(VRB_LOG_DEBUG, "%s: event %s", rail->port.dev, ibv_event_type_str(e->event_type));
+        break;
+    }
+}
+
+void vrb_async_poll(struct vrb_rail *rail)
+{
+    struct pollfd fd = {.fd = rail->ctx->async_fd, .events = POLLIN};
+    struct ibv_async_event e;
+
+    while (!rail->failed && poll(&fd, 1, 0) == 1 && ibv_get_async_event(rail->ctx, &e) == 0) {
+        struct ibv_async_event copy = e;
+
+        /* Acknowledged first: handling may destroy the QP, which waits for acknowledgements. */
+        if (copy.event_type == IBV_EVENT_QP_FATAL || copy.event_type == IBV_EVENT_QP_REQ_ERR ||
+            copy.event_type == IBV_EVENT_QP_ACCESS_ERR) {
+            handle(rail, &copy);
+            ibv_ack_async_event(&e);
+        } else {
+            ibv_ack_async_event(&e);
+            handle(rail, &copy);
+        }
+    }
+}

@@ -1,0 +1,209 @@
+/* Progress of one rail: polls the CQ, hands completions to their owners, runs what is due.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Order within a call: completions first, then what they made possible (receives posted again,
+ * credits told, stalled queues), then timers. Callbacks may call progress again: polled completions
+ * not handled yet lie in the rail, so a nested call goes on with them and the order within a QP is
+ * kept. */
+#include <string.h>
+
+#include "rc/vrb_rc.h"
+#include "ud/vrb_ud.h"
+
+/* Idle calls between two looks at the device's event file (a system call each). */
+#define ASYNC_EVERY 4096
+
+static void failed_completion(struct vrb_peer *peer, const struct ibv_wc *wc, const char *what)
+{
+    struct vrb_failure f;
+
+    if (peer == NULL || peer->failed) {
+        return;
+    }
+    if (wc->status == IBV_WC_WR_FLUSH_ERR) {
+        /* The QP went to ERR without a request of ours failing first: the responder side broke. */
+        vrb_failure_init(&f, what);
+        f.wc_status = wc->status;
+        f.vendor_err = wc->vendor_err;
+        f.detail = "the queue pair went into error";
+    } else {
+        vrb_failure_init(&f, what);
+        f.wc_status = wc->status;
+        f.vendor_err = wc->vendor_err;
+    }
+    vrb_peer_fail(peer, VRB_ERR_PEER, &f);
+}
+
+static void send_completion(const struct ibv_wc *wc)
+{
+    struct vrb_buf *buf = vrb_wr_owner(wc->wr_id);
+    struct vrb_peer *peer = buf->peer;
+    int ok = wc->status == IBV_WC_SUCCESS;
+
+    if (ok) {
+        vrb_rc_free_slots(peer, buf->retire);
+        peer->owned--;
+        vrb_rc_send_done(buf, VRB_OK);
+        if (!peer->fast) {
+            vrb_rc_drain(peer);
+        }
+    } else {
+        vrb_rc_lost_slot(peer);
+        failed_completion(peer, wc, "sending");
+        vrb_rc_send_done(buf, VRB_ERR_PEER);
+    }
+}
+
+static void rdma_completion(const struct ibv_wc *wc)
+{
+    struct vrb_rdma *rdma = vrb_wr_owner(wc->wr_id);
+    struct vrb_peer *peer = rdma->peer;
+    int ok = wc->status == IBV_WC_SUCCESS;
+
+    if (ok) {
+        vrb_rc_free_slots(peer, rdma->retire);
+        peer->owned--;
+        vrb_rc_rdma_done(rdma, VRB_OK);
+        if (!peer->fast) {
+            vrb_rc_drain(peer);
+        }
+    } else {
+        vrb_rc_lost_slot(peer);
+        failed_completion(peer, wc, rdma->op == VRB_RDMA_PUT ? "RDMA write" : "RDMA read");
+        vrb_rc_rdma_done(rdma, VRB_ERR_PEER);
+    }
+}
+
+static void inline_completion(struct vrb_rail *rail, const struct ibv_wc *wc, int flush)
+{
+    /* By QPN and not by pointer: such a completion may outlive its peer. */
+    struct vrb_peer *peer = vrb_map_get(&rail->by_qpn, wc->qp_num);
+
+    if (peer == NULL) {
+        return;
+    }
+    if (wc->status == IBV_WC_SUCCESS) {
+        vrb_rc_free_slots(peer, flush ? peer->flush_retire : peer->signal_every);
+        if (!peer->fast) {
+            vrb_rc_drain(peer);
+        }
+    } else {
+        failed_completion(peer, wc, "sending");
+    }
+    if (flush) {
+        peer->flushing = 0;
+    }
+}
+
+static void recv_completion(struct vrb_rail *rail, const struct ibv_wc *wc)
+{
+    struct vrb_buf *buf = vrb_wr_owner(wc->wr_id);
+    struct vrb_peer *peer;
+
+    if (__builtin_expect(wc->status == IBV_WC_SUCCESS, 1)) {
+        vrb_rc_recv(rail, wc);
+        return;
+    }
+    peer = vrb_map_get(&rail->by_qpn, wc->qp_num);
+    /* A flushed receive alone says nothing: the send side, or an event, tells why. */
+    if (wc->status != IBV_WC_WR_FLUSH_ERR) {
+        failed_completion(peer, wc, "receiving");
+    }
+    vrb_rc_recv_flushed(rail, buf);
+}
+
+static void completion(struct vrb_rail *rail, const struct ibv_wc *wc)
+{
+    switch (wc->wr_id & VRB_WR_KIND_MASK) {
+    case VRB_WR_INLINE:
+        inline_completion(rail, wc, 0);
+        break;
+    case VRB_WR_SEND:
+        send_completion(wc);
+        break;
+    case VRB_WR_RDMA:
+        rdma_completion(wc);
+        break;
+    case VRB_WR_RECV:
+        recv_completion(rail, wc);
+        break;
+    case VRB_WR_UD_RECV:
+        vrb_ud_recv(rail, wc);
+        break;
+    case VRB_WR_UD_SEND:
+        vrb_ud_send_done(rail, wc);
+        break;
+    case VRB_WR_FLUSH:
+        inline_completion(rail, wc, 1);
+        break;
+    default:
+        break;
+    }
+}
+
+/* Peers whose queue waited for room in the CQ. */
+static void run_stalled(struct vrb_rail *rail)
+{
+    struct vrb_list *l;
+
+    while (rail->cq_room > 0 && (l = vrb_list_pop(&rail->stalled)) != NULL) {
+        vrb_rc_drain(vrb_container_of(l, struct vrb_peer, stall_link));
+    }
+}
+
+static int poll_cq(struct vrb_rail *rail)
+{
+    int n = 0;
+
+    if (rail->wc_pos == rail->wc_n) {
+        int got = ibv_poll_cq(rail->cq, VRB_POLL_BATCH, rail->wc);
+
+        if (got <= 0) {
+            return 0;
+        }
+        rail->wc_pos = 0;
+        rail->wc_n = got;
+    }
+    while (rail->wc_pos < rail->wc_n) {
+        struct ibv_wc wc = rail->wc[rail->wc_pos++];
+
+        completion(rail, &wc);
+        n++;
+    }
+    return n;
+}
+
+static int progress(struct vrb_rail *rail)
+{
+    int n = poll_cq(rail);
+
+    if (n > 0) {
+        rail->idle = 0;
+        vrb_rc_repost(rail);
+        if (!vrb_list_empty(&rail->credit_due)) {
+            vrb_rc_tell_credits(rail);
+        }
+        if (!vrb_list_empty(&rail->stalled)) {
+            run_stalled(rail);
+        }
+    } else if (++rail->idle % ASYNC_EVERY == 0) {
+        vrb_async_poll(rail);
+    }
+    if (rail->done_head != NULL) {
+        n += vrb_rc_run_done(rail);
+    }
+    if (!vrb_list_empty(&rail->connecting)) {
+        n += vrb_peer_timers(rail, vrb_clock_ns());
+    }
+    return n;
+}
+
+int vrb_rail_progress(struct vrb_rail *rail)
+{
+    int n;
+
+    vrb_lock(rail);
+    n = progress(rail);
+    vrb_unlock(rail);
+    return n;
+}

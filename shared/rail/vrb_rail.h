@@ -1,0 +1,127 @@
+/* The inside of a rail: one port's verbs objects, and what its parts share. Internal to the core.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Who does what:
+ *   rail/vrb_rail.c      opens and closes
+ *   rail/vrb_progress.c  polls the CQ and hands each completion to its owner
+ *   rail/vrb_async.c     port and device events
+ *   ud/vrb_ud.c          the UD QP that carries handshakes
+ *   peer/vrb_peer.c      peers: creation, connection, failure
+ *   rc/vrb_rc_qp.c       RC QPs: creation and state changes
+ *   rc/vrb_rc_send.c     messages out;  rc/vrb_rc_recv.c  messages in;  rc/vrb_rc_rdma.c  put and
+ * get mem/                 buffers and memory regions
+ *
+ * A wr_id is a pointer to the owner of the work request, with its kind in the low three bits. */
+#ifndef VRB_RAIL_H
+#define VRB_RAIL_H
+
+#include <infiniband/verbs.h>
+#include <pthread.h>
+
+#include "mem/vrb_pool.h"
+#include "util/vrb_list.h"
+#include "util/vrb_map.h"
+#include "vrb.h"
+
+enum vrb_wr_kind {
+    VRB_WR_INLINE =
+        0, /* struct vrb_peer: the data left with the post, only the slot is to be freed */
+    VRB_WR_SEND = 1,    /* struct vrb_buf */
+    VRB_WR_RDMA = 2,    /* struct vrb_rdma */
+    VRB_WR_RECV = 3,    /* struct vrb_buf of the receive pool */
+    VRB_WR_UD_RECV = 4, /* index of a UD receive buffer */
+    VRB_WR_UD_SEND = 5, /* index of a UD send buffer */
+    VRB_WR_FLUSH = 6,   /* struct vrb_peer: the CREDIT packet that proves all before it arrived */
+};
+#define VRB_WR_KIND_MASK 7u
+
+static inline uint64_t vrb_wr_id(const void *owner, enum vrb_wr_kind kind)
+{
+    return (uint64_t)(uintptr_t)owner | kind;
+}
+
+static inline void *vrb_wr_owner(uint64_t wr_id)
+{
+    return (void *)(uintptr_t)(wr_id & ~(uint64_t)VRB_WR_KIND_MASK);
+}
+
+/* The longest control message; buffers of this size come from a pool of their own that has no
+ * limit, because ob1 cannot wait for one (acknowledgements, FIN). */
+#define VRB_SMALL_SIZE 256
+
+/* Stack space for a packet that leaves inline. */
+#define VRB_INLINE_MAX 1024
+
+/* Completions taken from the CQ at a time. */
+#define VRB_POLL_BATCH 16
+
+/* Receive work requests are posted in chains of this many. */
+#define VRB_RECV_BATCH 32
+
+enum vrb_buf_class { VRB_CLS_SMALL = 0, VRB_CLS_BIG = 1, VRB_CLS_RECV = 2 };
+
+struct vrb_ud;
+
+struct vrb_rail {
+    /* Hot: every packet. */
+    struct ibv_cq *cq;
+    int cq_room;         /* signalled work requests that the CQ still has room for */
+    uint32_t inline_max; /* packet bytes, header included */
+    uint32_t idle;       /* progress calls since something happened */
+    uint8_t closing, failed, threads;
+    struct vrb_buf *done_head, **done_tail; /* sent inline: `done` is still to be called */
+    struct vrb_list connecting;             /* peers with a handshake under way */
+    struct vrb_list credit_due;             /* peers to be told new credits */
+    struct vrb_list stalled;                /* peers with queued work that waited for cq_room */
+    struct ibv_srq *srq;                    /* NULL: a receive queue per peer */
+    struct vrb_buf *rx_free;                /* consumed receive buffers, to be posted again */
+    uint32_t rx_free_n;
+    struct vrb_peer *last_peer; /* of the last receive completion, */
+    uint32_t last_qpn;          /* by QPN: most packets come in runs */
+    struct vrb_map by_qpn;      /* local QPN -> peer */
+    int wc_pos, wc_n;           /* polled completions not handled yet: wc[wc_pos .. wc_n) */
+    struct ibv_wc wc[VRB_POLL_BATCH];
+    struct vrb_pool small, big, rx;
+    struct vrb_rdma *rdma_free;
+    struct vrb_stats stats;
+
+    /* Cold. */
+    pthread_mutex_t lock; /* recursive; taken only with `threads` */
+    struct vrb_config cfg;
+    struct vrb_callbacks cb;
+    struct vrb_port port;
+    struct vrb_address address;
+    int index;
+    size_t rdma_user;
+    void *rdma_chunks;
+    struct ibv_context *ctx;
+    struct ibv_pd *pd;
+    struct ibv_device_attr dev_attr;
+    struct vrb_ud *ud;
+    struct vrb_list peers;
+    struct vrb_list zombies; /* destroyed, but a completion might still point at them */
+    struct vrb_map by_name;  /* vrb_peer_key() -> peer */
+    uint32_t next_id;        /* for handshakes: random start, never 0 */
+    uint16_t pkey_index;
+    uint8_t rd_in; /* RDMA reads one of our QPs accepts */
+    uint8_t mr_warned;
+};
+
+static inline void vrb_lock(struct vrb_rail *rail)
+{
+    if (rail->threads) {
+        pthread_mutex_lock(&rail->lock);
+    }
+}
+
+static inline void vrb_unlock(struct vrb_rail *rail)
+{
+    if (rail->threads) {
+        pthread_mutex_unlock(&rail->lock);
+    }
+}
+
+/* rail/vrb_async.c: handles pending device events without blocking. */
+void vrb_async_poll(struct vrb_rail *rail);
+
+#endif

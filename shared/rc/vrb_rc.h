@@ -1,0 +1,106 @@
+/* The RC half of the core: what its files offer each other and progress. Internal to the core.
+ * SPDX-License-Identifier: BSD-3-Clause */
+#ifndef VRB_RC_H
+#define VRB_RC_H
+
+#include "peer/vrb_peer.h"
+
+/* ---- vrb_rc_qp.c ---- */
+
+/* Makes a QP as this rail uses them (also to find out what the device grants). Returns NULL with
+ * errno; *inline_max is what was asked for and, on return, what was granted. */
+struct ibv_qp *vrb_rc_qp_make(struct vrb_rail *rail, uint32_t *inline_max);
+
+/* Makes the peer's QP, in INIT, receives posted. VRB_OK, or an error with *detail in words (static
+ * buffer of the caller). */
+int vrb_rc_qp_create(struct vrb_peer *peer, char *detail, size_t len);
+
+/* INIT -> RTR -> RTS with what the peer told. */
+int vrb_rc_qp_connect(struct vrb_peer *peer, char *detail, size_t len);
+
+/* Moves it to ERR: everything outstanding is flushed to the CQ. */
+void vrb_rc_qp_stop(struct vrb_peer *peer);
+
+void vrb_rc_qp_destroy(struct vrb_peer *peer);
+
+/* ---- vrb_rc_send.c ---- */
+
+/* Sends what is queued as far as credits, slots and CQ room go. */
+void vrb_rc_drain(struct vrb_peer *peer);
+
+/* Tells new credits to the peers on the rail's due list. Returns how many packets left. */
+int vrb_rc_tell_credits(struct vrb_rail *rail);
+
+/* Makes sure that the arrival of all that was posted gets known: posts a signalled CREDIT packet
+ * when unsignalled requests are in flight. Returns 1 when everything has left and arrived (or the
+ * peer has failed, or never connected with nothing to say), 0 while something is still to come. */
+int vrb_rc_flush(struct vrb_peer *peer);
+
+/* A message's buffer is the caller's again. */
+void vrb_rc_send_done(struct vrb_buf *buf, int status);
+
+/* Calls `done` of what was sent inline. Returns how many. */
+int vrb_rc_run_done(struct vrb_rail *rail);
+
+/* Completes everything queued on a failed peer with an error. */
+void vrb_rc_abandon(struct vrb_peer *peer, int status);
+
+/* ---- vrb_rc_recv.c ---- */
+
+int vrb_rc_recv_init(struct vrb_rail *rail);   /* SRQ filled; VRB_OK or an error with errno */
+int vrb_rc_recv_attach(struct vrb_peer *peer); /* per-peer queue filled (no SRQ) */
+void vrb_rc_recv(struct vrb_rail *rail, const struct ibv_wc *wc);
+void vrb_rc_recv_flushed(struct vrb_rail *rail, struct vrb_buf *buf);
+void vrb_rc_repost(struct vrb_rail *rail);
+
+/* ---- vrb_rc_rdma.c ---- */
+
+/* Posts queued RDMA operations. */
+void vrb_rc_rdma_drain(struct vrb_peer *peer);
+void vrb_rc_rdma_done(struct vrb_rdma *rdma, int status);
+
+/* ---- shared by the posting files ---- */
+
+/* Takes a send queue slot: sets *flags' SIGNALED bit when due (or forced), returns how many slots
+ * the completion of this request will free (0 when it is not signalled). */
+static inline uint16_t vrb_rc_take_slot(struct vrb_peer *peer, int force, unsigned *flags)
+{
+    peer->sq_room--;
+    if (++peer->unsignalled >= peer->signal_every || force) {
+        uint16_t n = peer->unsignalled;
+        peer->unsignalled = 0;
+        peer->rail->cq_room--;
+        peer->signalled++;
+        *flags |= IBV_SEND_SIGNALED;
+        return n;
+    }
+    return 0;
+}
+
+static inline int vrb_rc_can_post(const struct vrb_peer *peer)
+{
+    return peer->sq_room > 0 && peer->rail->cq_room > 0;
+}
+
+/* A signalled request completed: its slots, and those of the unsignalled ones before it, are free.
+ */
+static inline void vrb_rc_free_slots(struct vrb_peer *peer, uint16_t n)
+{
+    peer->sq_room += n;
+    peer->rail->cq_room++;
+    peer->signalled--;
+}
+
+/* A request whose completion carries a buffer ended with an error: it no longer holds CQ room.
+ * Slots do not matter any more, the QP is in error. */
+static inline void vrb_rc_lost_slot(struct vrb_peer *peer)
+{
+    peer->rail->cq_room++;
+    peer->signalled--;
+    peer->owned--;
+}
+
+/* A post failed for good (every reason but a full queue): the connection is lost. */
+void vrb_rc_post_failed(struct vrb_peer *peer, int err, const char *what);
+
+#endif

@@ -1,0 +1,183 @@
+/* RC queue pairs: how they are made, connected and taken down.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * State changes and the attributes each needs: IBTA 10.3.1, ibv_modify_qp(3). */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "address/vrb_ah.h"
+#include "rc/vrb_rc.h"
+
+/* IBTA table 45: 12 = 0.64 ms. The time a sender waits after RNR NAK; long enough for a receiver
+ * that was descheduled, short beside a time slice. */
+#define MIN_RNR_TIMER 12
+
+/* IBTA: 7 = for ever. A receiver that computes for minutes is not an error. */
+#define RNR_RETRY_FOREVER 7
+
+struct ibv_qp *vrb_rc_qp_make(struct vrb_rail *rail, uint32_t *inline_max)
+{
+    struct ibv_qp_init_attr init = {
+        .send_cq = rail->cq,
+        .recv_cq = rail->cq,
+        .srq = rail->srq,
+        .qp_type = IBV_QPT_RC,
+        .sq_sig_all = 0,
+        .cap =
+            {
+                .max_send_wr = rail->cfg.sq_depth,
+                .max_recv_wr = rail->srq != NULL ? 0 : rail->cfg.credits + VRB_CREDIT_RESERVE,
+                .max_send_sge = 1,
+                .max_recv_sge = rail->srq != NULL ? 0 : 1,
+                .max_inline_data = *inline_max,
+            },
+    };
+    struct ibv_qp *qp = ibv_create_qp(rail->pd, &init);
+
+    if (qp != NULL) {
+        *inline_max = init.cap.max_inline_data;
+    }
+    return qp;
+}
+
+static int say(char *detail, size_t len, const char *what, int err)
+{
+    snprintf(detail, len, "%s: %s", what, strerror(err));
+    return err == ENOMEM || err == ENOSPC ? VRB_ERR_NOMEM : VRB_ERR_DEVICE;
+}
+
+/* ibv_modify_qp returns the errno; some old providers return -1 and set it. */
+static int modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+    int rc = ibv_modify_qp(qp, attr, mask);
+
+    return rc == -1 ? errno : rc;
+}
+
+static int to_init(struct vrb_peer *peer)
+{
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_INIT,
+        .pkey_index = peer->rail->pkey_index,
+        .port_num = peer->rail->port.port,
+        .qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
+    };
+
+    return modify(peer->qp, &attr,
+                  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+}
+
+int vrb_rc_qp_create(struct vrb_peer *peer, char *detail, size_t len)
+{
+    struct vrb_rail *rail = peer->rail;
+    uint32_t inl = rail->inline_max;
+    int err, rc;
+
+    peer->qp = vrb_rc_qp_make(rail, &inl);
+    if (peer->qp == NULL) {
+        return say(detail, len, "creating an RC queue pair", errno);
+    }
+    rc = vrb_map_put(&rail->by_qpn, peer->qp->qp_num, peer);
+    if (rc != VRB_OK) {
+        return say(detail, len, "creating an RC queue pair", ENOMEM);
+    }
+    rail->last_peer = NULL;
+    rail->last_qpn = 0;
+    err = to_init(peer);
+    if (err != 0) {
+        return say(detail, len, "moving the queue pair to INIT", err);
+    }
+    peer->sq_room = (int)rail->cfg.sq_depth;
+    peer->signal_every = (uint16_t)(rail->cfg.sq_depth / 4 > 32 ? 32 : rail->cfg.sq_depth / 4);
+    if (peer->signal_every == 0) {
+        peer->signal_every = 1;
+    }
+    peer->rx_batch = (rail->cfg.credits + 3) / 4;
+    if (peer->rx_batch > VRB_RECV_BATCH) {
+        peer->rx_batch = VRB_RECV_BATCH;
+    }
+    if (vrb_rc_recv_attach(peer) != VRB_OK) {
+        return say(detail, len, "posting receive buffers", errno);
+    }
+    return VRB_OK;
+}
+
+static int to_rtr(struct vrb_peer *peer)
+{
+    struct vrb_rail *rail = peer->rail;
+    const struct vrb_hello *remote = &peer->wireup.remote;
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_RTR,
+        .path_mtu = (enum ibv_mtu)(remote->mtu < peer->path.mtu ? remote->mtu : peer->path.mtu),
+        .dest_qp_num = remote->qpn,
+        .rq_psn = remote->psn,
+        .max_dest_rd_atomic = rail->rd_in,
+        .min_rnr_timer = MIN_RNR_TIMER,
+    };
+
+    vrb_ah_fill(&attr.ah_attr, &peer->path, rail->port.port);
+    return modify(peer->qp, &attr,
+                  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                      IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+}
+
+static int to_rts(struct vrb_peer *peer)
+{
+    struct vrb_rail *rail = peer->rail;
+    uint32_t reads = rail->cfg.rd_atomic;
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_RTS,
+        .timeout = rail->cfg.ib_timeout,
+        .retry_cnt = rail->cfg.ib_retry_count,
+        .rnr_retry = RNR_RETRY_FOREVER,
+        .sq_psn = peer->wireup.local.psn,
+        .max_rd_atomic =
+            (uint8_t)(peer->wireup.remote.rd_in < reads ? peer->wireup.remote.rd_in : reads),
+    };
+
+    return modify(peer->qp, &attr,
+                  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                      IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+int vrb_rc_qp_connect(struct vrb_peer *peer, char *detail, size_t len)
+{
+    int err = to_rtr(peer);
+
+    if (err != 0) {
+        return say(detail, len, "moving the queue pair to RTR (ready to receive)", err);
+    }
+    err = to_rts(peer);
+    if (err != 0) {
+        return say(detail, len, "moving the queue pair to RTS (ready to send)", err);
+    }
+    vrb_credit_granted(&peer->credit, peer->wireup.remote.grant);
+    return VRB_OK;
+}
+
+void vrb_rc_qp_stop(struct vrb_peer *peer)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+    if (peer->qp != NULL) {
+        (void)modify(peer->qp, &attr, IBV_QP_STATE); /* it may be in ERR already */
+    }
+}
+
+void vrb_rc_qp_destroy(struct vrb_peer *peer)
+{
+    struct vrb_rail *rail = peer->rail;
+
+    if (peer->qp == NULL) {
+        return;
+    }
+    vrb_map_del(&rail->by_qpn, peer->qp->qp_num);
+    rail->last_peer = NULL;
+    rail->last_qpn = 0;
+    ibv_destroy_qp(peer->qp);
+    peer->qp = NULL;
+    rail->cq_room += peer->signalled + (int)peer->cq_reserved;
+    peer->signalled = 0;
+    peer->cq_reserved = 0;
+}

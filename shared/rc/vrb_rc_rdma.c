@@ -1,0 +1,137 @@
+/* RDMA write and read over RC, queued when the send queue is full.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A put's completion is the responder's acknowledgement: the data is in the remote memory
+ * (IBTA 9.7.5.1. 'put is complete when the remote memory holds it'). Reads are limited by the QP
+ * itself to max_rd_atomic in flight; the others wait in the send queue. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "rc/vrb_rc.h"
+
+/* Operations made at a time when the free list is empty. */
+#define RDMA_CHUNK 64
+
+struct chunk {
+    struct chunk *next;
+};
+
+static void post_rdma(struct vrb_peer *peer, struct vrb_rdma *rdma)
+{
+    struct vrb_rail *rail = peer->rail;
+    int put = rdma->op == VRB_RDMA_PUT;
+    struct ibv_sge sge = {
+        .addr = rdma->local_addr, .length = (uint32_t)rdma->size, .lkey = rdma->lkey};
+    struct ibv_send_wr wr = {
+        .wr_id = vrb_wr_id(rdma, VRB_WR_RDMA),
+        .sg_list = &sge,
+        .num_sge = 1,
+        .opcode = put ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
+        .wr.rdma = {.remote_addr = rdma->remote_addr, .rkey = rdma->rkey},
+    };
+    struct ibv_send_wr *bad;
+    int err;
+
+    if (put) {
+        rail->stats.puts++;
+        rail->stats.put_bytes += rdma->size;
+    } else {
+        rail->stats.gets++;
+        rail->stats.get_bytes += rdma->size;
+    }
+    rdma->retire = vrb_rc_take_slot(peer, 1, &wr.send_flags);
+    peer->owned++;
+    err = ibv_post_send(peer->qp, &wr, &bad);
+    if (err != 0) {
+        vrb_rc_post_failed(peer, abs(err), put ? "RDMA write" : "RDMA read");
+        vrb_rc_lost_slot(peer);
+        vrb_rc_rdma_done(rdma, VRB_ERR_PEER);
+    }
+}
+
+void vrb_rc_rdma_drain(struct vrb_peer *peer)
+{
+    while (peer->up && !peer->failed && peer->r_head != NULL && vrb_rc_can_post(peer)) {
+        struct vrb_rdma *rdma = peer->r_head;
+
+        peer->r_head = rdma->next;
+        if (peer->r_head == NULL) {
+            peer->r_tail = &peer->r_head;
+        }
+        post_rdma(peer, rdma);
+    }
+}
+
+void vrb_rdma_post(struct vrb_peer *peer, struct vrb_rdma *rdma)
+{
+    struct vrb_rail *rail = peer->rail;
+
+    vrb_lock(rail);
+    rdma->peer = peer;
+    rdma->next = NULL;
+    if (peer->fast && vrb_rc_can_post(peer) && rdma->size > 0) {
+        post_rdma(peer, rdma);
+    } else if (peer->failed) {
+        vrb_rc_rdma_done(rdma, VRB_ERR_PEER);
+    } else if (rdma->size == 0) {
+        vrb_rc_rdma_done(rdma, VRB_OK);
+    } else {
+        *peer->r_tail = rdma;
+        peer->r_tail = &rdma->next;
+        peer->fast = 0;
+        if (peer->up) {
+            rail->stats.sq_stalls++;
+        }
+        vrb_rc_drain(peer);
+        if (!peer->up) {
+            vrb_peer_start(peer);
+        }
+    }
+    vrb_unlock(rail);
+}
+
+void vrb_rc_rdma_done(struct vrb_rdma *rdma, int status)
+{
+    rdma->peer = NULL;
+    rdma->done(rdma, status);
+}
+
+static size_t rdma_size(const struct vrb_rail *rail)
+{
+    return (sizeof(struct vrb_rdma) + rail->rdma_user + 15) & ~(size_t)15;
+}
+
+struct vrb_rdma *vrb_rdma_get(struct vrb_rail *rail)
+{
+    struct vrb_rdma *rdma;
+
+    vrb_lock(rail);
+    if (rail->rdma_free == NULL) {
+        size_t size = rdma_size(rail);
+        char *mem = calloc(1, 16 + RDMA_CHUNK * size);
+
+        if (mem != NULL) {
+            ((struct chunk *)(void *)mem)->next = rail->rdma_chunks;
+            rail->rdma_chunks = mem;
+            for (int i = 0; i < RDMA_CHUNK; i++) {
+                rdma = (struct vrb_rdma *)(void *)(mem + 16 + (size_t)i * size);
+                rdma->next = rail->rdma_free;
+                rail->rdma_free = rdma;
+            }
+        }
+    }
+    rdma = rail->rdma_free;
+    if (rdma != NULL) {
+        rail->rdma_free = rdma->next;
+    }
+    vrb_unlock(rail);
+    return rdma;
+}
+
+void vrb_rdma_free(struct vrb_rail *rail, struct vrb_rdma *rdma)
+{
+    vrb_lock(rail);
+    rdma->next = rail->rdma_free;
+    rail->rdma_free = rdma;
+    vrb_unlock(rail);
+}

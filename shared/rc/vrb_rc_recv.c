@@ -1,0 +1,262 @@
+/* Messages in over RC: receive buffers (shared or per peer), validation, delivery, credits.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * With an SRQ all peers share cfg.recv_buffers; the credits of many peers together may exceed them,
+ * and then the HCA's RNR retry (set to "for ever") holds senders back. Without an SRQ each peer has
+ * its window plus VRB_CREDIT_RESERVE buffers of its own, and a credit is given back when the buffer
+ * is posted again, so RNR never happens. */
+#include <errno.h>
+
+#include "rc/vrb_rc.h"
+#include "wire/vrb_wire.h"
+
+/* Posts `n` (<= VRB_RECV_BATCH) buffers of a chain with one call. Returns VRB_OK or an error; on an
+ * error the rest is back on the list. */
+static int post_chain(struct vrb_rail *rail, struct ibv_qp *qp, struct vrb_buf **list, unsigned n)
+{
+    struct ibv_recv_wr wr[VRB_RECV_BATCH], *bad = NULL;
+    struct ibv_sge sge[VRB_RECV_BATCH];
+    unsigned i;
+    int err;
+
+    for (i = 0; i < n; i++) {
+        struct vrb_buf *b = *list;
+
+        *list = b->next;
+        sge[i].addr = (uintptr_t)(b->payload - VRB_HDR_SIZE);
+        sge[i].length = VRB_HDR_SIZE + b->capacity;
+        sge[i].lkey = b->lkey;
+        wr[i].wr_id = vrb_wr_id(b, VRB_WR_RECV);
+        wr[i].sg_list = &sge[i];
+        wr[i].num_sge = 1;
+        wr[i].next = i + 1 < n ? &wr[i + 1] : NULL;
+    }
+    err = qp == NULL ? ibv_post_srq_recv(rail->srq, wr, &bad) : ibv_post_recv(qp, wr, &bad);
+    if (err == 0) {
+        return VRB_OK;
+    }
+    for (; bad != NULL; bad = bad->next) {
+        struct vrb_buf *b = vrb_wr_owner(bad->wr_id);
+        b->next = *list;
+        *list = b;
+    }
+    errno = err < 0 ? -err : err;
+    return VRB_ERR_DEVICE;
+}
+
+/* Takes n buffers out of the receive pool and posts them. */
+static int fill(struct vrb_rail *rail, struct vrb_peer *peer, uint32_t n)
+{
+    struct vrb_buf *list = NULL;
+
+    while (n > 0) {
+        unsigned batch = n < VRB_RECV_BATCH ? n : VRB_RECV_BATCH, i;
+        int rc;
+
+        for (i = 0; i < batch; i++) {
+            struct vrb_buf *b = vrb_pool_get(&rail->rx);
+            if (b == NULL) {
+                break;
+            }
+            b->next = list;
+            list = b;
+        }
+        rc = i < batch ? VRB_ERR_NOMEM
+                       : post_chain(rail, peer == NULL ? NULL : peer->qp, &list, batch);
+        if (rc != VRB_OK) {
+            while (list != NULL) {
+                struct vrb_buf *b = list;
+                list = b->next;
+                vrb_pool_put(&rail->rx, b);
+            }
+            return rc;
+        }
+        n -= batch;
+        if (peer != NULL) {
+            peer->rx_posted += batch;
+        }
+    }
+    return VRB_OK;
+}
+
+int vrb_rc_recv_init(struct vrb_rail *rail)
+{
+    return rail->srq == NULL ? VRB_OK : fill(rail, NULL, rail->cfg.recv_buffers);
+}
+
+int vrb_rc_recv_attach(struct vrb_peer *peer)
+{
+    struct vrb_rail *rail = peer->rail;
+    uint32_t n = rail->cfg.credits + VRB_CREDIT_RESERVE;
+
+    if (rail->srq != NULL) {
+        return VRB_OK;
+    }
+    if (rail->cq_room < (int)n) {
+        errno = ENOSPC;
+        return VRB_ERR_NOMEM;
+    }
+    rail->cq_room -= (int)n;
+    peer->cq_reserved = n;
+    return fill(rail, peer, n);
+}
+
+/* Gives consumed buffers back to the HCA. */
+static void repost_shared(struct vrb_rail *rail)
+{
+    while (rail->rx_free_n >= VRB_RECV_BATCH) {
+        if (post_chain(rail, NULL, &rail->rx_free, VRB_RECV_BATCH) != VRB_OK) {
+            if (!rail->failed && !rail->closing) {
+                vrb_log(VRB_LOG_WARN, "%s port %d: posting receives failed (errno %d)",
+                        rail->port.dev, rail->port.port, errno);
+            }
+            rail->rx_free_n = 0; /* the rest of the list is lost to the queue; the pool owns it */
+            rail->rx_free = NULL;
+            return;
+        }
+        rail->rx_free_n -= VRB_RECV_BATCH;
+    }
+}
+
+static void repost_own(struct vrb_peer *peer)
+{
+    uint32_t n = peer->rx_free_n;
+
+    if (n > VRB_RECV_BATCH) {
+        n = VRB_RECV_BATCH;
+    }
+    if (peer->failed) {
+        return;
+    }
+    if (post_chain(peer->rail, peer->qp, &peer->rx_free, n) != VRB_OK) {
+        vrb_rc_post_failed(peer, errno, "posting receives");
+        return;
+    }
+    peer->rx_free_n -= n;
+    while (n-- > 0) {
+        if (peer->rx_control > 0) {
+            peer->rx_control--;
+        } else {
+            vrb_credit_consumed(&peer->credit);
+        }
+    }
+}
+
+void vrb_rc_repost(struct vrb_rail *rail)
+{
+    if (rail->srq != NULL && rail->rx_free_n >= VRB_RECV_BATCH) {
+        repost_shared(rail);
+    }
+}
+
+/* One packet's buffer has been read. */
+static void consumed(struct vrb_rail *rail, struct vrb_peer *peer, struct vrb_buf *buf, int control)
+{
+    if (rail->srq != NULL) {
+        vrb_rc_recv_flushed(rail, buf);
+        if (!control) {
+            vrb_credit_consumed(&peer->credit);
+        }
+    } else {
+        buf->next = peer->rx_free;
+        peer->rx_free = buf;
+        peer->rx_free_n++;
+        peer->rx_control += control;
+        if (peer->rx_free_n >= peer->rx_batch) {
+            repost_own(peer);
+        }
+    }
+    if (vrb_credit_due(&peer->credit) && !vrb_list_linked(&peer->due_link)) {
+        vrb_list_append(&rail->credit_due, &peer->due_link);
+    }
+}
+
+static void malformed(struct vrb_peer *peer, const char *what)
+{
+    struct vrb_failure f;
+
+    peer->rail->stats.rx_malformed++;
+    vrb_failure_init(&f, "receiving");
+    f.detail = what;
+    vrb_peer_fail(peer, VRB_ERR_MALFORMED, &f);
+}
+
+static void deliver_records(struct vrb_rail *rail, struct vrb_peer *peer, uint8_t *payload,
+                            size_t len)
+{
+    struct vrb_record rec;
+    size_t off = 0;
+    int rc;
+
+    while ((rc = vrb_record_next(payload, len, &off, &rec)) == 1) {
+        rail->cb.recv(rail->cb.ctx, peer, rec.tag, payload + (rec.data - payload), rec.len);
+    }
+    if (rc < 0) {
+        malformed(peer, "a packet of joined messages does not add up");
+    }
+}
+
+/* By QPN and not by what the buffer says: a completion may outlive its peer. */
+static struct vrb_peer *packet_peer(struct vrb_rail *rail, const struct ibv_wc *wc)
+{
+    if (wc->qp_num != rail->last_qpn) {
+        rail->last_peer = vrb_map_get(&rail->by_qpn, wc->qp_num);
+        rail->last_qpn = wc->qp_num;
+    }
+    return rail->last_peer;
+}
+
+void vrb_rc_recv(struct vrb_rail *rail, const struct ibv_wc *wc)
+{
+    struct vrb_buf *buf = vrb_wr_owner(wc->wr_id);
+    struct vrb_peer *peer = packet_peer(rail, wc);
+    uint8_t *pkt = buf->payload - VRB_HDR_SIZE;
+    struct vrb_hdr h;
+    size_t len;
+
+    if (peer == NULL || peer->failed) {
+        vrb_rc_recv_flushed(rail, buf);
+        return;
+    }
+    if (!peer->up) {
+        vrb_peer_wireup(peer, vrb_wireup_on_data(&peer->wireup, vrb_clock_ns()));
+    }
+    if (vrb_hdr_get(pkt, wc->byte_len, &h) != VRB_OK ||
+        (h.kind != VRB_KIND_CREDIT && h.seq != peer->rx_seq)) {
+        malformed(peer, "a packet with a wrong header or out of sequence");
+        vrb_rc_recv_flushed(rail, buf);
+        return;
+    }
+    len = wc->byte_len - VRB_HDR_SIZE;
+    if (vrb_credit_granted(&peer->credit, h.grant) && !peer->fast) {
+        vrb_rc_drain(peer);
+    }
+    if (h.kind == VRB_KIND_CREDIT) {
+        consumed(rail, peer, buf, 1);
+        return;
+    }
+    peer->rx_seq++;
+    rail->stats.rx_packets++;
+    rail->stats.rx_bytes += len;
+    if (h.kind == VRB_KIND_DATA) {
+        rail->cb.recv(rail->cb.ctx, peer, h.tag, buf->payload, len);
+    } else {
+        deliver_records(rail, peer, buf->payload, len);
+    }
+    if (peer->failed) {
+        vrb_rc_recv_flushed(rail, buf);
+    } else {
+        consumed(rail, peer, buf, 0);
+    }
+}
+
+void vrb_rc_recv_flushed(struct vrb_rail *rail, struct vrb_buf *buf)
+{
+    if (rail->srq == NULL) {
+        vrb_pool_put(&rail->rx, buf);
+    } else {
+        buf->next = rail->rx_free;
+        rail->rx_free = buf;
+        rail->rx_free_n++;
+    }
+}

@@ -1,0 +1,460 @@
+/* Messages out over RC: inline or from a registered buffer, queued and coalesced when they must
+ * wait. SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A message leaves at once if the peer is up, nothing waits before it, the receiver has granted a
+ * credit and the queues have room. Otherwise it queues. Small messages that queue share packets: a
+ * packet costs one credit and one slot however many records it carries, so a saturated connection
+ * gets more efficient the more it is behind. Nothing is ever held back to be coalesced. */
+#include <errno.h>
+#include <string.h>
+
+#include "rc/vrb_rc.h"
+#include "wire/vrb_wire.h"
+
+/* Messages up to this length join a shared packet; longer ones gain nothing from it. */
+#define COALESCE_MAX 2048
+
+/* Packets of copied messages that may wait for one peer. Beyond it vrb_send_copy declines, and the
+ * caller sends with a completion, which slows it down to the pace of the receiver. */
+#define COPIES_QUEUED_MAX 16
+
+void vrb_rc_post_failed(struct vrb_peer *peer, int err, const char *what)
+{
+    struct vrb_failure f;
+
+    vrb_failure_init(&f, what);
+    f.detail = strerror(err);
+    vrb_peer_fail(peer, VRB_ERR_PEER, &f);
+}
+
+/* Some providers return a negative errno. */
+static int post(struct vrb_peer *peer, struct ibv_send_wr *wr, const char *what)
+{
+    struct ibv_send_wr *bad;
+    int err = ibv_post_send(peer->qp, wr, &bad);
+
+    if (__builtin_expect(err != 0, 0)) {
+        vrb_rc_post_failed(peer, err < 0 ? -err : err, what);
+        return VRB_ERR_PEER;
+    }
+    return VRB_OK;
+}
+
+/* Posts one packet whose bytes may be reused on return. */
+static int post_inline(struct vrb_peer *peer, const void *pkt, uint32_t len)
+{
+    struct ibv_sge sge = {.addr = (uintptr_t)pkt, .length = len};
+    struct ibv_send_wr wr = {
+        .wr_id = vrb_wr_id(peer, VRB_WR_INLINE),
+        .sg_list = &sge,
+        .num_sge = 1,
+        .opcode = IBV_WR_SEND,
+        .send_flags = IBV_SEND_INLINE,
+    };
+
+    (void)vrb_rc_take_slot(peer, 0, &wr.send_flags);
+    return post(peer, &wr, "sending");
+}
+
+static inline void put_header(struct vrb_peer *peer, uint8_t *hdr, uint8_t kind, uint8_t tag)
+{
+    vrb_hdr_put(hdr, kind, tag, vrb_credit_tell(&peer->credit), peer->tx_seq++);
+    vrb_credit_sent(&peer->credit);
+}
+
+static inline void count_tx(struct vrb_rail *rail, uint32_t len)
+{
+    rail->stats.tx_packets++;
+    rail->stats.tx_bytes += len;
+}
+
+/* Sends a buffer now; the caller has checked that it may. */
+static void post_buf(struct vrb_peer *peer, struct vrb_buf *buf)
+{
+    struct vrb_rail *rail = peer->rail;
+    uint8_t *pkt = buf->payload - VRB_HDR_SIZE;
+    uint32_t len = VRB_HDR_SIZE + buf->len;
+
+    put_header(peer, pkt, buf->kind, buf->tag);
+    count_tx(rail, buf->len);
+    buf->peer = peer;
+    if (len <= rail->inline_max) {
+        int rc = post_inline(peer, pkt, len);
+
+        rail->stats.tx_inline++;
+        if (buf->done == NULL) {
+            vrb_buf_free(buf);
+        } else if (rc != VRB_OK) {
+            vrb_rc_send_done(buf, rc);
+        } else {
+            buf->next = NULL;
+            *rail->done_tail = buf;
+            rail->done_tail = &buf->next;
+        }
+    } else {
+        struct ibv_sge sge = {.addr = (uintptr_t)pkt, .length = len, .lkey = buf->lkey};
+        struct ibv_send_wr wr = {
+            .wr_id = vrb_wr_id(buf, VRB_WR_SEND),
+            .sg_list = &sge,
+            .num_sge = 1,
+            .opcode = IBV_WR_SEND,
+        };
+
+        buf->retire = vrb_rc_take_slot(peer, 1, &wr.send_flags);
+        peer->owned++;
+        if (post(peer, &wr, "sending") != VRB_OK) {
+            vrb_rc_lost_slot(peer);
+            vrb_rc_send_done(buf, VRB_ERR_PEER);
+        }
+    }
+}
+
+static inline int may_send(const struct vrb_peer *peer)
+{
+    return vrb_credit_room(&peer->credit) > 0 && vrb_rc_can_post(peer);
+}
+
+static void enqueue(struct vrb_peer *peer, struct vrb_buf *buf)
+{
+    buf->next = NULL;
+    buf->peer = peer;
+    *peer->q_tail = buf;
+    peer->q_tail = &buf->next;
+    peer->fast = 0;
+    if (peer->up) {
+        if (vrb_credit_room(&peer->credit) == 0) {
+            peer->rail->stats.credit_stalls++;
+        } else {
+            peer->rail->stats.sq_stalls++;
+        }
+    }
+}
+
+/* Work is queued on a live peer: see to it that something will wake it. */
+static void arrange_wakeup(struct vrb_peer *peer)
+{
+    if (!peer->up) {
+        vrb_peer_start(peer);
+    } else if (peer->rail->cq_room <= 0 && !vrb_list_linked(&peer->stall_link)) {
+        vrb_list_append(&peer->rail->stalled, &peer->stall_link);
+    }
+}
+
+void vrb_rc_drain(struct vrb_peer *peer)
+{
+    while (peer->up && !peer->failed && peer->q_head != NULL && may_send(peer)) {
+        struct vrb_buf *buf = peer->q_head;
+
+        peer->q_head = buf->next;
+        if (peer->q_head == NULL) {
+            peer->q_tail = &peer->q_head;
+        }
+        if (buf == peer->q_open) {
+            peer->q_open = NULL;
+        }
+        if (buf->done == NULL) {
+            peer->q_copies--;
+        }
+        post_buf(peer, buf);
+    }
+    if (peer->r_head != NULL) {
+        vrb_rc_rdma_drain(peer);
+    }
+    if (peer->up && !peer->failed) {
+        if (peer->q_head == NULL && peer->r_head == NULL) {
+            peer->fast = 1;
+        } else {
+            arrange_wakeup(peer);
+        }
+    }
+}
+
+void vrb_send(struct vrb_peer *peer, struct vrb_buf *buf, uint8_t tag, uint32_t len)
+{
+    struct vrb_rail *rail = peer->rail;
+
+    vrb_lock(rail);
+    buf->tag = tag;
+    buf->len = len;
+    buf->kind = VRB_KIND_DATA;
+    if (peer->fast && may_send(peer)) {
+        post_buf(peer, buf);
+    } else if (peer->failed) {
+        /* From progress, like every completion: the caller may hold its own locks. */
+        buf->peer = NULL;
+        buf->next = NULL;
+        buf->retire = 0;
+        if (buf->done == NULL) {
+            vrb_buf_free(buf);
+        } else {
+            *rail->done_tail = buf;
+            rail->done_tail = &buf->next;
+        }
+    } else {
+        peer->q_open = NULL;
+        if (buf->done == NULL) {
+            peer->q_copies++;
+        }
+        enqueue(peer, buf);
+        arrange_wakeup(peer);
+    }
+    vrb_unlock(rail);
+}
+
+/* Copies of messages may not take the last buffers: those are for sends with a completion, which
+ * are what makes ob1 try again when it got none (see vrb_buf_get). */
+static int copies_may_take(const struct vrb_pool *p)
+{
+    uint32_t most = p->grow_failed ? p->total : p->limit;
+
+    return p->in_use < most - most / 4;
+}
+
+/* Queues a copy, in the open packet if there is one with room. */
+static int queue_copy(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint32_t hdr_len,
+                      const void *data, uint32_t data_len)
+{
+    struct vrb_rail *rail = peer->rail;
+    uint32_t len = hdr_len + data_len;
+    struct vrb_buf *buf = peer->q_open;
+    int coalesce = len <= COALESCE_MAX;
+    uint8_t *p;
+
+    if (!coalesce || buf == NULL || buf->capacity - buf->len < vrb_record_size(len)) {
+        if (peer->q_copies >= COPIES_QUEUED_MAX || !copies_may_take(&rail->big)) {
+            return VRB_ERR_AGAIN;
+        }
+        buf = vrb_pool_get(&rail->big);
+        if (buf == NULL) {
+            return VRB_ERR_AGAIN;
+        }
+        buf->done = NULL;
+        buf->tag = coalesce ? 0 : tag;
+        buf->len = 0;
+        buf->kind = coalesce ? VRB_KIND_COALESCED : VRB_KIND_DATA;
+        peer->q_copies++;
+        enqueue(peer, buf);
+        peer->q_open = coalesce ? buf : NULL;
+    } else {
+        rail->stats.tx_coalesced++;
+    }
+    if (coalesce) {
+        p = vrb_record_begin(buf->payload + buf->len, tag, len);
+        buf->len += (uint32_t)vrb_record_size(len);
+    } else {
+        p = buf->payload;
+        buf->len = len;
+    }
+    memcpy(p, hdr, hdr_len);
+    if (data_len > 0) {
+        memcpy(p + hdr_len, data, data_len);
+    }
+    arrange_wakeup(peer);
+    return VRB_OK;
+}
+
+static int copy_and_post(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint32_t hdr_len,
+                         const void *data, uint32_t data_len)
+{
+    struct vrb_rail *rail = peer->rail;
+    struct vrb_buf *buf;
+
+    if (!copies_may_take(&rail->big) || (buf = vrb_pool_get(&rail->big)) == NULL) {
+        return VRB_ERR_AGAIN;
+    }
+    buf->done = NULL;
+    buf->tag = tag;
+    buf->kind = VRB_KIND_DATA;
+    buf->len = hdr_len + data_len;
+    memcpy(buf->payload, hdr, hdr_len);
+    memcpy(buf->payload + hdr_len, data, data_len);
+    post_buf(peer, buf);
+    return VRB_OK;
+}
+
+static int send_copy(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint32_t hdr_len,
+                     const void *data, uint32_t data_len)
+{
+    struct vrb_rail *rail = peer->rail;
+    uint32_t len = VRB_HDR_SIZE + hdr_len + data_len;
+
+    if (__builtin_expect(peer->fast && may_send(peer), 1)) {
+        if (len <= rail->inline_max) {
+            uint8_t pkt[VRB_INLINE_MAX];
+
+            put_header(peer, pkt, VRB_KIND_DATA, tag);
+            memcpy(pkt + VRB_HDR_SIZE, hdr, hdr_len);
+            if (data_len > 0) {
+                memcpy(pkt + VRB_HDR_SIZE + hdr_len, data, data_len);
+            }
+            count_tx(rail, len - VRB_HDR_SIZE);
+            rail->stats.tx_inline++;
+            return post_inline(peer, pkt, len);
+        }
+        if (len - VRB_HDR_SIZE <= rail->big.capacity) {
+            return copy_and_post(peer, tag, hdr, hdr_len, data, data_len);
+        }
+        return VRB_ERR_AGAIN;
+    }
+    if (peer->failed) {
+        return VRB_ERR_PEER;
+    }
+    if (len - VRB_HDR_SIZE > rail->big.capacity) {
+        return VRB_ERR_AGAIN;
+    }
+    return queue_copy(peer, tag, hdr, hdr_len, data, data_len);
+}
+
+int vrb_send_copy(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint32_t hdr_len,
+                  const void *data, uint32_t data_len)
+{
+    int rc;
+
+    vrb_lock(peer->rail);
+    rc = send_copy(peer, tag, hdr, hdr_len, data, data_len);
+    vrb_unlock(peer->rail);
+    return rc;
+}
+
+void vrb_rc_send_done(struct vrb_buf *buf, int status)
+{
+    buf->peer = NULL;
+    if (buf->done == NULL) {
+        vrb_pool_put(buf->pool, buf);
+    } else {
+        buf->done(buf, status);
+    }
+}
+
+int vrb_rc_run_done(struct vrb_rail *rail)
+{
+    int n = 0;
+
+    /* A callback may send again and append to the list: it stays consistent at every step. */
+    while (rail->done_head != NULL) {
+        struct vrb_buf *buf = rail->done_head;
+        int status = buf->peer == NULL ? VRB_ERR_PEER : VRB_OK;
+
+        rail->done_head = buf->next;
+        if (rail->done_head == NULL) {
+            rail->done_tail = &rail->done_head;
+        }
+        vrb_rc_send_done(buf, status);
+        n++;
+    }
+    return n;
+}
+
+/* A packet that only tells credits. It needs a slot but no credit. */
+static int post_credit(struct vrb_peer *peer, enum vrb_wr_kind kind)
+{
+    struct vrb_rail *rail = peer->rail;
+    uint8_t pkt[VRB_HDR_SIZE];
+    struct vrb_buf *buf = NULL;
+    struct ibv_sge sge = {.addr = (uintptr_t)pkt, .length = VRB_HDR_SIZE};
+    struct ibv_send_wr wr = {
+        .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_INLINE};
+    uint8_t *hdr = pkt;
+
+    if (rail->inline_max < VRB_HDR_SIZE) {
+        buf = vrb_pool_get(&rail->small);
+        if (buf == NULL) {
+            return VRB_ERR_AGAIN;
+        }
+        buf->done = NULL;
+        hdr = buf->payload - VRB_HDR_SIZE;
+        sge.addr = (uintptr_t)hdr;
+        sge.lkey = buf->lkey;
+        wr.send_flags = 0;
+    }
+    vrb_hdr_put(hdr, VRB_KIND_CREDIT, 0, vrb_credit_tell(&peer->credit), peer->tx_seq);
+    if (kind == VRB_WR_FLUSH) {
+        peer->flush_retire = vrb_rc_take_slot(peer, 1, &wr.send_flags);
+        peer->flushing = 1;
+        wr.wr_id = vrb_wr_id(peer, VRB_WR_FLUSH);
+        if (buf != NULL) { /* its memory is read later: give it to the send itself */
+            peer->flushing = 0;
+            buf->retire = peer->flush_retire;
+            wr.wr_id = vrb_wr_id(buf, VRB_WR_SEND);
+        }
+    } else if (buf != NULL) {
+        buf->retire = vrb_rc_take_slot(peer, 1, &wr.send_flags);
+        wr.wr_id = vrb_wr_id(buf, VRB_WR_SEND);
+    } else {
+        (void)vrb_rc_take_slot(peer, 0, &wr.send_flags);
+        wr.wr_id = vrb_wr_id(peer, VRB_WR_INLINE);
+    }
+    rail->stats.credit_packets++;
+    if (buf == NULL) {
+        return post(peer, &wr, "telling credits");
+    }
+    buf->peer = peer;
+    peer->owned++;
+    if (post(peer, &wr, "telling credits") != VRB_OK) {
+        vrb_rc_lost_slot(peer);
+        vrb_rc_send_done(buf, VRB_ERR_PEER);
+        return VRB_ERR_PEER;
+    }
+    return VRB_OK;
+}
+
+int vrb_rc_tell_credits(struct vrb_rail *rail)
+{
+    struct vrb_list again, *l;
+    int n = 0;
+
+    vrb_list_init(&again);
+    while ((l = vrb_list_pop(&rail->credit_due)) != NULL) {
+        struct vrb_peer *peer = vrb_container_of(l, struct vrb_peer, due_link);
+
+        if (!peer->up || peer->failed || !vrb_credit_due(&peer->credit)) {
+            continue; /* a message told them meanwhile */
+        }
+        if (!vrb_rc_can_post(peer) || post_credit(peer, VRB_WR_INLINE) == VRB_ERR_AGAIN) {
+            vrb_list_append(&again, l);
+            continue;
+        }
+        n++;
+    }
+    while ((l = vrb_list_pop(&again)) != NULL) {
+        vrb_list_append(&rail->credit_due, l);
+    }
+    return n;
+}
+
+int vrb_rc_flush(struct vrb_peer *peer)
+{
+    if (peer->failed) {
+        return 1;
+    }
+    if (!peer->up) {
+        return peer->q_head == NULL && peer->r_head == NULL;
+    }
+    if (peer->q_head != NULL || peer->r_head != NULL) {
+        return 0;
+    }
+    if (peer->unsignalled > 0 && !peer->flushing && vrb_rc_can_post(peer)) {
+        post_credit(peer, VRB_WR_FLUSH);
+    }
+    return peer->failed || (peer->unsignalled == 0 && peer->signalled == 0);
+}
+
+void vrb_rc_abandon(struct vrb_peer *peer, int status)
+{
+    while (peer->q_head != NULL) {
+        struct vrb_buf *buf = peer->q_head;
+
+        peer->q_head = buf->next;
+        vrb_rc_send_done(buf, status);
+    }
+    peer->q_tail = &peer->q_head;
+    peer->q_open = NULL;
+    peer->q_copies = 0;
+    while (peer->r_head != NULL) {
+        struct vrb_rdma *rdma = peer->r_head;
+
+        peer->r_head = rdma->next;
+        vrb_rc_rdma_done(rdma, status);
+    }
+    peer->r_tail = &peer->r_head;
+}
