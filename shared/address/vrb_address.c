@@ -184,9 +184,10 @@ int vrb_address_unpack(const uint8_t *buf, size_t len, struct vrb_address *addr,
         return VRB_ERR_MALFORMED;
     }
     for (int i = 0; i < n; i++) {
-        size_t size = len - off < LENGTH_SIZE ? SIZE_MAX : vrb_get16(buf + off);
+        size_t left = len - off;
+        size_t size = left < LENGTH_SIZE ? 0 : vrb_get16(buf + off);
 
-        if (size > len - off - LENGTH_SIZE) {
+        if (left < LENGTH_SIZE || size > left - LENGTH_SIZE) {
             *why = "the peer's address is cut short";
             return VRB_ERR_MALFORMED;
         }
