@@ -79,6 +79,7 @@ struct shca_fault_site {
     int qp_type; /* enum ibv_qp_type */
 };
 
+#define SHCA_FAULT_SITE(...) ((struct shca_fault_site){__VA_ARGS__})
 #define SHCA_FAULT_OP(opcode) ((int)(opcode) + 1) /* opcode 0 is an RDMA write */
 #define SHCA_FAULT_OP_RECV 32
 
