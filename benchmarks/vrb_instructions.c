@@ -1,0 +1,85 @@
+/* One small message per call, so that callgrind can count the instructions of a send or a receive.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Run by benchmarks/compare under callgrind with --toggle-collect=measured_send (or
+ * measured_receive). A rank that waits polls, and polls cost instructions that no message is to
+ * blame for; so each message is given time to arrive before its receive is counted.
+ */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define WARM_UP 20
+#define GAP_US 2000 /* callgrind makes a rank some 50 times slower */
+
+static char buffer[65536];
+
+/* External names that stay whole functions: callgrind toggles on entry and exit. */
+void measured_send(int size, int peer);
+void measured_receive(int size, int peer);
+
+__attribute__((noinline)) void measured_send(int size, int peer)
+{
+    MPI_Send(buffer, size, MPI_BYTE, peer, 1, MPI_COMM_WORLD);
+}
+
+__attribute__((noinline)) void measured_receive(int size, int peer)
+{
+    MPI_Recv(buffer, size, MPI_BYTE, peer, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+/* The same calls under names that are not counted */
+static void other_send(int size, int peer)
+{
+    MPI_Send(buffer, size, MPI_BYTE, peer, 1, MPI_COMM_WORLD);
+}
+
+static void other_receive(int size, int peer)
+{
+    MPI_Recv(buffer, size, MPI_BYTE, peer, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+        printf("Usage: mpirun -n 2 ... vrb_instructions [MESSAGES [SIZE]]\n"
+               "Sends and receives MESSAGES (100) messages of SIZE (8) bytes, one at a time.\n"
+               "benchmarks/compare runs it under callgrind.\n");
+        return 0;
+    }
+    int count = argc > 1 ? atoi(argv[1]) : 100;
+    int size = argc > 2 ? atoi(argv[2]) : 8;
+    int rank = 0, ranks = 0;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (ranks != 2 || count < 1 || size < 0 || size > (int)sizeof(buffer)) {
+        fprintf(stderr, "vrb_instructions: needs 2 ranks; see --help\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    for (int i = 0; i < WARM_UP + count; i++) {
+        for (int turn = 0; turn < 2; turn++) {
+            if (rank == turn) {
+                if (i < WARM_UP) {
+                    other_send(size, 1 - rank);
+                } else {
+                    usleep(GAP_US); /* the peer has left its MPI_Recv of the last answer */
+                    measured_send(size, 1 - rank);
+                }
+                MPI_Recv(NULL, 0, MPI_BYTE, 1 - rank, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            } else {
+                if (i < WARM_UP) {
+                    other_receive(size, 1 - rank);
+                } else {
+                    usleep(3 * GAP_US);
+                    measured_receive(size, 1 - rank);
+                }
+                MPI_Send(NULL, 0, MPI_BYTE, 1 - rank, 2, MPI_COMM_WORLD);
+            }
+        }
+    }
+    MPI_Finalize();
+    return 0;
+}
