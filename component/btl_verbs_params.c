@@ -1,0 +1,153 @@
+/* Parameters: the component's own MCA variables, and how they become the core's settings.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * docs/parameters.md describes each of them to users. */
+#include <stddef.h>
+
+#include "btl_verbs.h"
+
+#define PREFIX "btl_verbs_"
+
+/* A number. Open MPI stores it as an unsigned int; the core keeps some in a byte. */
+struct number {
+    const char *name, *help;
+    size_t offset;  /* in struct vrb_config */
+    unsigned bytes; /* of that field: 1 or 4 */
+    unsigned most;  /* for fields of one byte: what fits is not yet what makes sense */
+    mca_base_var_info_lvl_t level;
+};
+
+#define WORD(field) offsetof(struct vrb_config, field), 4, UINT32_MAX
+#define BYTE(field, most) offsetof(struct vrb_config, field), 1, most
+
+static const struct number numbers[] = {
+    {"connect_timeout",
+     "Seconds after which a peer that does not answer the connection handshake is given up.",
+     WORD(connect_timeout), OPAL_INFO_LVL_4},
+    {"ib_timeout",
+     "How long the port waits for an acknowledgement before it sends again: 4.096 us * 2^n.",
+     BYTE(ib_timeout, 24), OPAL_INFO_LVL_4},
+    {"ib_retry_count",
+     "How often the port sends again before it reports the connection lost (0 to 7).",
+     BYTE(ib_retry_count, 7), OPAL_INFO_LVL_4},
+    {"sl", "Service level of all packets (0 to 15). On Ethernet it selects the priority.",
+     BYTE(sl, 15), OPAL_INFO_LVL_4},
+    {"traffic_class",
+     "Traffic class of packets with a global header: on RoCEv2 the DSCP (times 4) and ECN bits.",
+     BYTE(tclass, 255), OPAL_INFO_LVL_4},
+    {"credits", "Packets that one peer may have on their way to this process.", WORD(credits),
+     OPAL_INFO_LVL_5},
+    {"recv_buffers",
+     "Receive buffers of the queue that all peers share. Each has btl_verbs_max_send_size bytes.",
+     WORD(recv_buffers), OPAL_INFO_LVL_5},
+    {"send_buffers",
+     "Send buffers of btl_verbs_max_send_size bytes at the most. They are made on demand.",
+     WORD(send_buffers), OPAL_INFO_LVL_5},
+    {"sq_depth", "Work requests that the send queue of one connection holds.", WORD(sq_depth),
+     OPAL_INFO_LVL_5},
+    {"max_inline",
+     "Bytes that a packet may have to be sent inline, without the port reading memory. The device "
+     "may allow less.",
+     WORD(max_inline), OPAL_INFO_LVL_5},
+    {"rd_atomic", "RDMA reads of one connection under way at a time. The device may allow less.",
+     WORD(rd_atomic), OPAL_INFO_LVL_5},
+    {"use_srq",
+     "1: connections share one receive queue where the device can do that. 0: each has its own.",
+     BYTE(use_srq, 1), OPAL_INFO_LVL_6},
+};
+
+#define NUMBERS (sizeof(numbers) / sizeof(numbers[0]))
+
+static unsigned values[NUMBERS]; /* as the user set them */
+
+/* Reads or writes the field of cfg that a number is about. */
+static unsigned field_get(const struct number *n, const struct vrb_config *cfg)
+{
+    const char *p = (const char *)cfg + n->offset;
+
+    return n->bytes == 1 ? *(const uint8_t *)p : *(const uint32_t *)(const void *)p;
+}
+
+static void field_set(const struct number *n, struct vrb_config *cfg, unsigned value)
+{
+    char *p = (char *)cfg + n->offset;
+
+    if (n->bytes == 4) {
+        *(uint32_t *)(void *)p = value;
+        return;
+    }
+    if (value > n->most) {
+        mca_btl_verbs_say_here(PREFIX "%s = %u is out of range (at most %u); using %u", n->name,
+                               value, n->most, n->most);
+        value = n->most;
+    }
+    *(uint8_t *)p = (uint8_t)value;
+}
+
+void mca_btl_verbs_params_register(struct mca_btl_verbs_params *params)
+{
+    const mca_base_component_t *me = &mca_btl_verbs_component.super.btl_version;
+    struct vrb_config defaults;
+    size_t i;
+
+    params->if_include = NULL;
+    params->if_exclude = NULL;
+    params->show_map = false;
+    (void)mca_base_component_var_register(me, "if_include",
+                                          "Ports to use: a comma-separated list of DEVICE or "
+                                          "DEVICE:PORT (mlx5_0,mlx5_1:1). Empty: all "
+                                          "active ports. Not together with " PREFIX "if_exclude.",
+                                          MCA_BASE_VAR_TYPE_STRING, NULL, 0, 0, OPAL_INFO_LVL_1,
+                                          MCA_BASE_VAR_SCOPE_READONLY, &params->if_include);
+    (void)mca_base_component_var_register(me, "if_exclude",
+                                          "Ports not to use: a comma-separated list of DEVICE or "
+                                          "DEVICE:PORT. Not together with " PREFIX "if_include.",
+                                          MCA_BASE_VAR_TYPE_STRING, NULL, 0, 0, OPAL_INFO_LVL_1,
+                                          MCA_BASE_VAR_SCOPE_READONLY, &params->if_exclude);
+    (void)mca_base_component_var_register(
+        me, "show_map",
+        "Print a line for each connection when it is made: device, port, link layer, addresses and "
+        "protocol, and where one way of sending gives way to the next.",
+        MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_2, MCA_BASE_VAR_SCOPE_LOCAL,
+        &params->show_map);
+    vrb_config_defaults(&defaults);
+    for (i = 0; i < NUMBERS; i++) {
+        values[i] = field_get(&numbers[i], &defaults);
+        (void)mca_base_component_var_register(
+            me, numbers[i].name, numbers[i].help, MCA_BASE_VAR_TYPE_UNSIGNED_INT, NULL, 0, 0,
+            numbers[i].level, MCA_BASE_VAR_SCOPE_LOCAL, &values[i]);
+    }
+}
+
+/* Brings one of Open MPI's standard sizes into range. */
+static void size_clamp(const char *name, size_t *value, size_t least, size_t most)
+{
+    size_t used = *value < least ? least : *value > most ? most : *value;
+
+    if (used != *value) {
+        mca_btl_verbs_say_here(PREFIX "%s = %zu is out of range (%zu .. %zu); using %zu", name,
+                               *value, least, most, used);
+        *value = used;
+    }
+}
+
+/* ob1 refuses to start when its longest header does not fit the eager limit (80 bytes in 5.0), and
+ * its control messages carry a registration handle on top. */
+#define MIN_EAGER 256
+#define MIN_PACKET 1024
+#define MAX_PACKET (1 << 20)
+
+void mca_btl_verbs_params_config(mca_btl_base_module_t *module, struct vrb_config *cfg)
+{
+    size_t i;
+
+    vrb_config_defaults(cfg);
+    for (i = 0; i < NUMBERS; i++) {
+        field_set(&numbers[i], cfg, values[i]);
+    }
+    size_clamp("max_send_size", &module->btl_max_send_size, MIN_PACKET, MAX_PACKET);
+    size_clamp("eager_limit", &module->btl_eager_limit, MIN_EAGER, module->btl_max_send_size);
+    size_clamp("rndv_eager_limit", &module->btl_rndv_eager_limit, 0, module->btl_eager_limit);
+    cfg->recv_size = (uint32_t)module->btl_max_send_size;
+    vrb_config_clamp(cfg, PREFIX);
+}
