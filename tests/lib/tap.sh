@@ -28,8 +28,15 @@ TAP_TMP=$(mktemp -d "${TMPDIR:-/tmp}/vrbtap.XXXXXX") || exit 1
 TAP_OUT=$TAP_TMP/output
 : >"$TAP_OUT"
 
+TAP_JOB='' # process group of the shell function that tap_limit runs
+
+_tap_exit() {
+    [ -z "$TAP_JOB" ] || kill -TERM -- "-$TAP_JOB" 2>/dev/null
+    rm -rf "$TAP_TMP"
+}
+
 # A group that stops half-way prints no plan, so runtests counts it as failed.
-trap 'rm -rf "$TAP_TMP"' EXIT
+trap _tap_exit EXIT
 trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
@@ -93,8 +100,8 @@ tap_have() {
     done
 }
 
-# A program gets a process group of its own from timeout(1). A shell function runs in a subshell
-# that is asked to end by SIGTERM; it must then clean up after itself.
+# A program gets a process group of its own from timeout(1), a shell function one from job control.
+# Functions that start other groups must clean up on SIGTERM.
 tap_limit() {
     local seconds=$1 pid watch status
     shift
@@ -105,11 +112,14 @@ tap_limit() {
         return $status
     fi
     rm -f "$TAP_TMP/limit"
+    set -m
     (
         trap - EXIT HUP INT TERM
         "$@"
     ) &
     pid=$!
+    set +m
+    TAP_JOB=$pid
     (
         trap - EXIT HUP INT
         trap 'kill "$sleeper" 2>/dev/null; exit 0' TERM
@@ -117,15 +127,16 @@ tap_limit() {
         sleeper=$!
         wait "$sleeper"
         : >"$TAP_TMP/limit"
-        kill -TERM "$pid" 2>/dev/null
+        kill -TERM -- "-$pid" 2>/dev/null
         sleep 10 &
         sleeper=$!
         wait "$sleeper"
-        kill -KILL "$pid" 2>/dev/null
+        kill -KILL -- "-$pid" 2>/dev/null
     ) >/dev/null 2>&1 &
     watch=$!
-    wait "$pid"
+    wait "$pid" 2>/dev/null
     status=$?
+    TAP_JOB=''
     kill -TERM "$watch" 2>/dev/null
     wait "$watch" 2>/dev/null
     [ -e "$TAP_TMP/limit" ] && status=124
