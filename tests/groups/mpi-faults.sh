@@ -1,6 +1,6 @@
 #!/bin/bash
 # group: MPI jobs under faults: registration, connection, dead peers, bad parameters, and silence
-# timeout: 600
+# timeout: 900
 # SPDX-License-Identifier: BSD-3-Clause
 set -u
 # shellcheck source=../lib/tap.sh
@@ -10,44 +10,161 @@ set -u
 # shellcheck source=../lib/mpi.sh
 . "$TOP/tests/lib/mpi.sh"
 
-mpi_needs pingpong
-program=$BUILD/tests/mpi
+mpi_needs pingpong killed
+component=(--mca mca_base_component_path "SYS_DEFAULT:USER_DEFAULT:$PREFIX/lib/openmpi")
 
-# One clear sentence of ours, whoever says it: the core's log, the help texts, Open MPI.
-OURS='verbs'
+# The job ends by itself, non-zero, and one of its lines matches.
+mpi_fails() { # mpi_fails NAME REGEX [OPTIONS] -- PROGRAM [ARGS]
+    local name=$1 regex=$2
+    shift 2
+    tap_fails "$name: the job ends by itself" $((MPI_TEST_LIMIT + 30)) mpi_job "$@"
+    tap_like "$TAP_OUT" "$regex" "$name: the message says why"
+    tap_unlike "$TAP_OUT" 'Segmentation|signal 11|signal 6|[Aa]ssert|left .* behind' \
+        "$name: no crash, nothing left behind"
+}
+
+# Lines of our transport in the output of the last job
+our_lines() {
+    grep -ci 'verbs' "$TAP_OUT"
+}
 
 # --- memory registration ----------------------------------------------------------------------
 
 for link in ib roce; do
-    # Only regions as long as the messages; the component's own pools are made of other sizes.
     mpi_pass "registration of user buffers always fails, $link: messages are copied" --link $link \
         --fault 'reg_mr.fail min=40k max=900k' \
-        -- pingpong --max-size 900K --iterations 1 --kinds 0x0a
+        -- pingpong --max-size 800K --iterations 1 --kinds 0x0a
     mpi_pass "registration fails every third time, $link: each message finds a way" --link $link \
-        --fault 'reg_mr.fail min=40k max=900k every=3' -- random --iterations 6 --max-size 900K
+        --fault 'reg_mr.fail min=40k max=900k every=3' -- random --iterations 6 --max-size 800K
 done
-mpi_pass "registration fails, incast of 80 KiB" --ranks 4 --fault 'reg_mr.fail min=70k max=90k' \
+mpi_pass "registration fails, incast of 80 KiB" --ranks 4 --fault 'reg_mr.fail min=70k max=100k' \
     -- incast --size 80K --iterations 3
-mpi_pass "read-only pages where registration fails" --fault 'reg_mr.fail min=40k max=5m every=2' \
-    -- readonly --iterations 1
+mpi_pass "registration fails now and then, read-only pages" \
+    --fault 'reg_mr.fail min=40k max=5m every=2' -- readonly --iterations 1
+mpi_pass "registration fails now and then, remapped memory" \
+    --fault 'reg_mr.fail min=40k max=5m prob=0.3' -- remap --iterations 4
 
 # --- limits of the device and of locked memory ------------------------------------------------
 
-tap_fails "no completion queue: the job ends" 60 mpi_job --fault 'create_cq.fail' \
-    -- pingpong --size 8
-tap_like "$TAP_OUT" "$OURS.*(create|make|completion queue|CQ).*(ENOMEM|Cannot allocate|memory)" \
-    "no completion queue: the message names the cause"
-tap_fails "no queue pair at all: the job ends" 60 mpi_job --fault 'create_qp.fail' \
-    -- pingpong --size 8
-tap_like "$TAP_OUT" "$OURS.*(queue pair|QP).*(ENOMEM|Cannot allocate|memory)" \
-    "no queue pair at all: the message names the cause"
-tap_fails "no RC queue pair: the job ends" 60 mpi_job --fault 'create_qp.fail type=rc' \
-    -- pingpong --size 8
-tap_like "$TAP_OUT" "$OURS.*(queue pair|QP).*(ENOMEM|Cannot allocate|memory)" \
-    "no RC queue pair: the message names the cause"
+mpi_fails "no completion queue" 'verbs.*(CQ|completion queue).*(ENOMEM|[Mm]emory)' \
+    --fault 'create_cq.fail' -- pingpong --size 8
+mpi_fails "no queue pair at all" 'verbs.*(QP|queue pair).*(ENOMEM|[Mm]emory)' \
+    --fault 'create_qp.fail' -- pingpong --size 8
+mpi_fails "no RC queue pair" '(QP|queue pair).*(ENOMEM|[Mm]emory)' \
+    --fault 'create_qp.fail type=rc' -- pingpong --size 8
+mpi_fails "an RC queue pair that cannot be connected" '(EINVAL|Invalid argument)' \
+    --fault 'modify_qp.fail type=rc' -- pingpong --size 8
 mpi_pass "no SRQ: the receive queues are the peers' own" --fault 'create_srq.fail' \
     -- pingpong --iterations 1 --max-size 100K
-tap_fails "an RC queue pair that cannot be connected: the job ends" 60 mpi_job \
-    --fault 'modify_qp.fail type=rc' -- pingpong --size 8
-tap_like "$TAP_OUT" "$OURS.*(EINVAL|Invalid argument)" \
-    "an RC queue pair that cannot be connected: the message names the cause"
+mpi_pass "the send queue refuses now and then" --fault 'post_send.fail type=rc prob=0.02' --ranks 4 \
+    -- random --iterations 4 --max-size 300K
+mpi_fails "64 KiB of locked memory" '(ulimit -l|[Ll]ocked memory|memlock)' \
+    --env SOFTHCA_MEMLOCK=65536 -- pingpong --size 8
+mpi_pass "64 KiB of locked memory, with btl/tcp to fall back on" --btl self,tcp,verbs \
+    --env SOFTHCA_MEMLOCK=65536 -- pingpong --iterations 1 --max-size 100K
+mpi_pass "24 MiB of locked memory: the component's buffers fit, large messages do not" \
+    --env SOFTHCA_MEMLOCK=25165824 -- pingpong --iterations 1 --kinds 2
+
+# --- the handshake -----------------------------------------------------------------------------
+
+for link in ib roce; do
+    mpi_pass "handshake with datagrams lost, doubled and overtaken, $link" --link $link --ranks 4 \
+        --fault 'ud.drop prob=0.3; ud.dup prob=0.3; ud.reorder prob=0.3 window=3' -- storm
+    mpi_pass "handshake with the first datagrams lost, both sides at once, $link" --link $link \
+        --fault 'ud.drop count=3' -- storm --tick 500
+    mpi_pass "handshake with datagrams damaged, $link" --link $link --ranks 4 \
+        --fault 'ud.corrupt prob=0.2 index=7; ud.corrupt prob=0.2 index=60' -- storm
+done
+mpi_fails "no datagram arrives" '(handshake|connect)' \
+    --mca btl_verbs_connect_timeout 3 --fault 'ud.drop' -- storm
+mpi_pass "receiver not ready now and then" --fault 'rc.rnr prob=0.02' --ranks 4 \
+    -- random --iterations 4 --max-size 300K
+
+# --- connections that break --------------------------------------------------------------------
+
+mpi_fails "no acknowledgement" 'RETRY_EXC' \
+    --fault 'rc.retry_exc nth=40' -- pingpong --max-size 10K
+for fact in 'local:.*host node[01]' 'remote:.*host node[01]' 'next:'; do
+    tap_like "$TAP_OUT" "$fact" "no acknowledgement: the report has a line like $fact"
+done
+mpi_fails "a completion with an error" 'REM_OP_ERR' \
+    --fault 'wc.error status=REM_OP_ERR nth=40' -- pingpong --max-size 10K
+mpi_fails "an RDMA refused by the peer" 'REM_ACCESS_ERR' \
+    --fault 'wc.error status=REM_ACCESS_ERR op=read nth=2; wc.error status=REM_ACCESS_ERR op=write nth=2' \
+    -- pingpong --size 1M --iterations 20
+
+# A job whose launcher ends it, and one whose launcher looks away, so that the transport must notice.
+for size in 64 300K; do
+    for how in "the launcher ends the job" "the launcher looks away"; do
+        options=(--ranks 4 --mca btl_verbs_ib_timeout 12)
+        [ "$how" = "the launcher ends the job" ] || options+=(--arg --enable-recovery)
+        begin=$(date +%s)
+        tap_limit 60 mpi_job "${options[@]}" -- killed --size $size --step 50 --timeout 25 \
+            >"$TAP_OUT" 2>&1
+        status=$?
+        took=$(($(date +%s) - begin))
+        what="killed peer, $size bytes, $how"
+        tap_like "$TAP_OUT" 'dies in round' "$what: it died in mid-transfer"
+        tap_run "$what: the job failed (status $status)" 5 \
+            test $status -ne 0 -a $status -ne 124 -a $status -ne 125
+        tap_run "$what: it ended within seconds ($took s)" 5 test $took -le 20
+        tap_unlike "$TAP_OUT" 'FAIL hang|had not ended|left .* behind|Segmentation|[Aa]ssert' \
+            "$what: no rank hung, nothing is left"
+        if [ "$how" = "the launcher looks away" ]; then
+            tap_like "$TAP_OUT" 'local:.*host node' "$what: a report names this end"
+            tap_like "$TAP_OUT" 'remote:.*host node.*rank 1' "$what: and the dead peer"
+        else
+            tap_like "$TAP_OUT" 'signal 9' "$what: the launcher says who died"
+        fi
+    done
+done
+
+# --- ports and names ---------------------------------------------------------------------------
+
+mpi_fails "unknown device" "if_include.*'?nosuch0'?.*shca0" \
+    --mca btl_verbs_if_include nosuch0 -- pingpong --size 8
+mpi_pass "unknown device, with btl/tcp to fall back on" --btl self,tcp,verbs \
+    --mca btl_verbs_if_include nosuch0 -- pingpong --iterations 1 --max-size 10K
+tap_like "$TAP_OUT" "if_include.*'?nosuch0'?.*shca0" "unknown device: the warning lists what exists"
+mpi_pass "an unknown device beside a known one" --mca btl_verbs_if_include nosuch0,shca0 \
+    -- pingpong --iterations 1 --max-size 10K
+tap_like "$TAP_OUT" "if_include.*'?nosuch0'?.*shca0" "an unknown device beside a known one: a warning"
+mpi_fails "unknown port" "if_include.*shca0:7.*shca0" \
+    --mca btl_verbs_if_include shca0:7 -- pingpong --size 8
+mpi_fails "both lists" 'if_include.*if_exclude' --mca btl_verbs_if_include shca0 \
+    --mca btl_verbs_if_exclude shca1 -- pingpong --size 8
+mpi_pass "one of two devices excluded" --link all --mca btl_verbs_if_exclude shca0 \
+    --mca btl_verbs_show_map 1 -- pingpong --iterations 1 --max-size 10K
+tap_unlike "$TAP_OUT" 'shca0' "one of two devices excluded: it is not used"
+mpi_pass "two devices, both used" --link all --ranks 4 -- random --iterations 4
+
+# --- absurd parameters -------------------------------------------------------------------------
+
+for pair in credits=0 credits=4000000000 recv_buffers=1 recv_buffers=4000000000 sq_depth=0 \
+    sq_depth=4000000000 max_inline=4000000000 ib_timeout=99 ib_retry_count=99 use_srq=7 \
+    eager_limit=1 eager_limit=4000000000 max_send_size=3 rndv_eager_limit=2000000000 \
+    connect_timeout=0; do
+    name=${pair%%=*}
+    mpi_pass "btl_verbs_$name = ${pair#*=}: the job runs" --mca "btl_verbs_$name" "${pair#*=}" \
+        -- pingpong --iterations 1 --max-size 100K --kinds 1
+    tap_is "$(grep -cE "$name.*using" "$TAP_OUT")" 2 \
+        "btl_verbs_$name = ${pair#*=}: each host says in one line what is used instead"
+done
+
+# --- silence -----------------------------------------------------------------------------------
+
+# silent NAME [OPTIONS]: the job passes and nobody hears of us
+silent() {
+    local name=$1
+    shift
+    mpi_pass "$name" "$@" "${component[@]}" -- pingpong --iterations 1 --max-size 10K
+    tap_is "$(our_lines)" 0 "$name: nothing is said"
+}
+silent "no device" --btl '^openib' --env SOFTHCA_DEVS=none
+silent "another PML" --pml ucx
+silent "used without being asked for" --btl '^openib,vader'
+silent "too little locked memory, not asked for" --btl '^openib' --env SOFTHCA_MEMLOCK=65536
+mpi_pass "a job that uses it says nothing" -- collectives --iterations 1 --max-size 100K
+tap_is "$(our_lines)" 0 "a job that uses it says nothing: no line"
+
+tap_done
