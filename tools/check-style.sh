@@ -56,7 +56,7 @@ check_format() { # C files are laid out as .clang-format says
 }
 
 check_length() { # no file is longer than 800 lines
-    files '\.([ch]|sh|mk|am|ac|m4|md)$|^(quickstart|runtests)$' | xargs -r wc -l |
+    files '\.([ch]|sh|py|mk|am|ac|m4|md)$|^(quickstart|runtests)$' | xargs -r wc -l |
         awk -v max="$MAX_LINES" '$2 != "total" && $1 > max { print $2 ": " $1 " lines" }'
 }
 
@@ -66,7 +66,7 @@ check_columns() { # no line of a C file is wider than 100 columns
 }
 
 check_whitespace() { # no trailing blanks, carriage returns, or missing last newline; no tabs in C
-    files '\.([ch]|sh|mk|am|ac|m4|md|txt|ini)$|^(quickstart|runtests|\.ci/run)$' |
+    files '\.([ch]|sh|py|mk|am|ac|m4|md|txt|ini)$|^(quickstart|runtests|\.ci/run)$' |
         while IFS= read -r file; do
             grep -nE $'[ \t\r]$' "$file" | sed "s|^|$file:|; s|\$|  <- blank at the end|"
             [ -s "$file" ] && [ -n "$(tail -c 1 "$file")" ] && echo "$file: no newline at the end"
@@ -75,7 +75,7 @@ check_whitespace() { # no trailing blanks, carriage returns, or missing last new
 }
 
 check_spdx() { # every source file says what it is for and names its licence
-    files '\.([ch]|sh|mk|am|ac|m4)$|^(quickstart|runtests|\.ci/run)$' | while IFS= read -r file; do
+    files '\.([ch]|sh|py|mk|am|ac|m4)$|^(quickstart|runtests|\.ci/run)$' | while IFS= read -r file; do
         head -n 40 "$file" | grep -q 'SPDX-License-Identifier: BSD-3-Clause' ||
             echo "$file: no SPDX-License-Identifier: BSD-3-Clause"
     done
