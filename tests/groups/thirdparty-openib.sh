@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# group: Open MPI 4.1's openib BTL on the InfiniBand device of the software HCA
+# SPDX-License-Identifier: BSD-3-Clause
+set -u
+: "${TOP:=$(cd "$(dirname "$0")/../.." && pwd)}"
+# shellcheck source=tests/lib/tap.sh
+. "$TOP/tests/lib/tap.sh"
+# shellcheck source=tests/lib/hosts.sh
+. "$TOP/tests/lib/hosts.sh"
+
+tap_have mpirun ompi_info || tap_skip_all "no mpirun: install openmpi-bin"
+ompi_info 2>/dev/null | grep -q 'MCA btl: openib' || tap_skip_all "this Open MPI has no openib BTL"
+
+# openib wires up with its UD connection manager; the RoCE device would need rdma_cm.
+mpi() {
+    local name=$1 ranks=$2 program=$3
+    shift 3
+    local options=()
+    while [ $# -gt 0 ] && [ "$1" != -- ]; do
+        options+=("$1")
+        shift
+    done
+    shift
+    name="openib, $ranks ranks: $program $name"
+    if [ ! -x "$BUILD/tests/mpi/$program" ]; then
+        tap_skip "$name" "tests/mpi/$program is not built"
+        return
+    fi
+    tap_run "$name" 70 vrb_mpirun --btl self,openib --link ib --ranks "$ranks" --timeout 60 \
+        "${options[@]}" -- "$BUILD/tests/mpi/$program" "$@"
+}
+
+mpi "" 2 pingpong -- --iterations 1 --max-size 1M
+mpi "" 4 collectives -- --iterations 1 --max-size 64K
+mpi "(RDMA write)" 2 pingpong --mca btl_openib_flags 2 -- --iterations 1 --max-size 1M
+mpi "(eager RDMA)" 2 pingpong --mca btl_openib_use_eager_rdma 1 -- --iterations 1 --max-size 64K
+mpi "(SRQ only)" 4 collectives --mca btl_openib_receive_queues S,65536,128,64,32 -- \
+    --iterations 1 --max-size 64K
+mpi "(lost and doubled datagrams)" 4 collectives \
+    --fault 'ud.drop prob=0.02;ud.dup prob=0.02' -- --iterations 1 --max-size 16K
+tap_done
