@@ -76,6 +76,7 @@ struct vrb_rail {
     struct ibv_srq *srq;                    /* NULL: a receive queue per peer */
     struct vrb_buf *rx_free;                /* consumed receive buffers, to be posted again */
     uint32_t rx_free_n;
+    uint32_t rx_batch;          /* this many at a time */
     struct vrb_peer *last_peer; /* of the last receive completion, */
     uint32_t last_qpn;          /* by QPN: most packets come in runs */
     struct vrb_map by_qpn;      /* local QPN -> peer */

@@ -81,6 +81,8 @@ static int fill(struct vrb_rail *rail, struct vrb_peer *peer, uint32_t n)
 
 int vrb_rc_recv_init(struct vrb_rail *rail)
 {
+    rail->rx_batch = rail->cfg.recv_buffers / 4 < VRB_RECV_BATCH ? rail->cfg.recv_buffers / 4 + 1
+                                                                 : VRB_RECV_BATCH;
     return rail->srq == NULL ? VRB_OK : fill(rail, NULL, rail->cfg.recv_buffers);
 }
 
@@ -104,8 +106,8 @@ int vrb_rc_recv_attach(struct vrb_peer *peer)
 /* Gives consumed buffers back to the HCA. */
 static void repost_shared(struct vrb_rail *rail)
 {
-    while (rail->rx_free_n >= VRB_RECV_BATCH) {
-        if (post_chain(rail, NULL, &rail->rx_free, VRB_RECV_BATCH) != VRB_OK) {
+    while (rail->rx_free_n >= rail->rx_batch) {
+        if (post_chain(rail, NULL, &rail->rx_free, rail->rx_batch) != VRB_OK) {
             if (!rail->failed && !rail->closing) {
                 vrb_log(VRB_LOG_WARN, "%s port %d: posting receives failed (errno %d)",
                         rail->port.dev, rail->port.port, errno);
@@ -114,7 +116,7 @@ static void repost_shared(struct vrb_rail *rail)
             rail->rx_free = NULL;
             return;
         }
-        rail->rx_free_n -= VRB_RECV_BATCH;
+        rail->rx_free_n -= rail->rx_batch;
     }
 }
 
@@ -144,7 +146,7 @@ static void repost_own(struct vrb_peer *peer)
 
 void vrb_rc_repost(struct vrb_rail *rail)
 {
-    if (rail->srq != NULL && rail->rx_free_n >= VRB_RECV_BATCH) {
+    if (rail->srq != NULL && rail->rx_free_n >= rail->rx_batch) {
         repost_shared(rail);
     }
 }

@@ -68,45 +68,91 @@ static inline void count_tx(struct vrb_rail *rail, uint32_t len)
     rail->stats.tx_bytes += len;
 }
 
-/* Sends a buffer now; the caller has checked that it may. */
-static void post_buf(struct vrb_peer *peer, struct vrb_buf *buf)
+/* Buffers that leave with one call, hence one doorbell. */
+#define SEND_CHAIN 16
+
+struct chain {
+    unsigned n;
+    struct vrb_buf *buf[SEND_CHAIN];
+    struct ibv_sge sge[SEND_CHAIN];
+    struct ibv_send_wr wr[SEND_CHAIN];
+};
+
+/* Adds a buffer to a chain: numbers it and takes its credit and slot. The caller has checked that
+ * it may. */
+static void chain_add(struct vrb_peer *peer, struct chain *c, struct vrb_buf *buf)
 {
     struct vrb_rail *rail = peer->rail;
     uint8_t *pkt = buf->payload - VRB_HDR_SIZE;
     uint32_t len = VRB_HDR_SIZE + buf->len;
+    struct ibv_send_wr *wr = &c->wr[c->n];
 
     put_header(peer, pkt, buf->kind, buf->tag);
     count_tx(rail, buf->len);
     buf->peer = peer;
+    c->buf[c->n] = buf;
+    c->sge[c->n] = (struct ibv_sge){.addr = (uintptr_t)pkt, .length = len, .lkey = buf->lkey};
+    *wr = (struct ibv_send_wr){.sg_list = &c->sge[c->n], .num_sge = 1, .opcode = IBV_WR_SEND};
     if (len <= rail->inline_max) {
-        int rc = post_inline(peer, pkt, len);
-
+        wr->wr_id = vrb_wr_id(peer, VRB_WR_INLINE);
+        wr->send_flags = IBV_SEND_INLINE;
+        (void)vrb_rc_take_slot(peer, 0, &wr->send_flags);
         rail->stats.tx_inline++;
-        if (buf->done == NULL) {
-            vrb_buf_free(buf);
-        } else if (rc != VRB_OK) {
-            vrb_rc_send_done(buf, rc);
-        } else {
-            buf->next = NULL;
-            *rail->done_tail = buf;
-            rail->done_tail = &buf->next;
-        }
     } else {
-        struct ibv_sge sge = {.addr = (uintptr_t)pkt, .length = len, .lkey = buf->lkey};
-        struct ibv_send_wr wr = {
-            .wr_id = vrb_wr_id(buf, VRB_WR_SEND),
-            .sg_list = &sge,
-            .num_sge = 1,
-            .opcode = IBV_WR_SEND,
-        };
-
-        buf->retire = vrb_rc_take_slot(peer, 1, &wr.send_flags);
+        wr->wr_id = vrb_wr_id(buf, VRB_WR_SEND);
+        buf->retire = vrb_rc_take_slot(peer, 1, &wr->send_flags);
         peer->owned++;
-        if (post(peer, &wr, "sending") != VRB_OK) {
-            vrb_rc_lost_slot(peer);
-            vrb_rc_send_done(buf, VRB_ERR_PEER);
+    }
+    if (c->n > 0) {
+        c->wr[c->n - 1].next = wr;
+    }
+    c->n++;
+}
+
+/* The buffer's bytes have left inline: it is free, or its `done` is due. */
+static void left_inline(struct vrb_rail *rail, struct vrb_buf *buf)
+{
+    if (buf->done == NULL) {
+        vrb_pool_put(buf->pool, buf);
+    } else {
+        buf->next = NULL;
+        *rail->done_tail = buf;
+        rail->done_tail = &buf->next;
+    }
+}
+
+static void chain_post(struct vrb_peer *peer, struct chain *c)
+{
+    struct ibv_send_wr *bad = NULL;
+    int err = ibv_post_send(peer->qp, c->wr, &bad);
+    unsigned posted = c->n;
+
+    if (__builtin_expect(err != 0, 0)) {
+        posted = bad == NULL ? 0 : (unsigned)(bad - c->wr);
+        vrb_rc_post_failed(peer, err < 0 ? -err : err, "sending");
+    }
+    for (unsigned i = 0; i < c->n; i++) {
+        int is_inline = (c->wr[i].send_flags & IBV_SEND_INLINE) != 0;
+
+        if (i >= posted) { /* it will have no completion */
+            if (!is_inline) {
+                vrb_rc_lost_slot(peer);
+            }
+            vrb_rc_send_done(c->buf[i], VRB_ERR_PEER);
+        } else if (is_inline) {
+            left_inline(peer->rail, c->buf[i]);
         }
     }
+}
+
+/* Sends one buffer now; the caller has checked that it may. */
+static void post_buf(struct vrb_peer *peer, struct vrb_buf *buf)
+{
+    struct chain c;
+
+    c.n = 0;
+    chain_add(peer, &c, buf);
+    chain_post(peer, &c);
 }
 
 static inline int may_send(const struct vrb_peer *peer)
@@ -140,23 +186,37 @@ static void arrange_wakeup(struct vrb_peer *peer)
     }
 }
 
+static struct vrb_buf *dequeue(struct vrb_peer *peer)
+{
+    struct vrb_buf *buf = peer->q_head;
+
+    peer->q_head = buf->next;
+    if (peer->q_head == NULL) {
+        peer->q_tail = &peer->q_head;
+    }
+    if (buf == peer->q_open) {
+        peer->q_open = NULL;
+    }
+    if (buf->done == NULL) {
+        peer->q_copies--;
+    }
+    return buf;
+}
+
 void vrb_rc_drain(struct vrb_peer *peer)
 {
-    while (peer->up && !peer->failed && peer->q_head != NULL && may_send(peer)) {
-        struct vrb_buf *buf = peer->q_head;
+    struct chain c;
 
-        peer->q_head = buf->next;
-        if (peer->q_head == NULL) {
-            peer->q_tail = &peer->q_head;
+    do {
+        c.n = 0;
+        while (c.n < SEND_CHAIN && peer->up && !peer->failed && peer->q_head != NULL &&
+               may_send(peer)) {
+            chain_add(peer, &c, dequeue(peer));
         }
-        if (buf == peer->q_open) {
-            peer->q_open = NULL;
+        if (c.n > 0) {
+            chain_post(peer, &c);
         }
-        if (buf->done == NULL) {
-            peer->q_copies--;
-        }
-        post_buf(peer, buf);
-    }
+    } while (c.n == SEND_CHAIN);
     if (peer->r_head != NULL) {
         vrb_rc_rdma_drain(peer);
     }

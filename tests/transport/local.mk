@@ -1,0 +1,6 @@
+# Build rules of tests/transport/, included by the top Makefile.am. SPDX-License-Identifier: BSD-3-Clause
+
+# The transport core driven without Open MPI; run over a device by tests/groups/transport.sh.
+noinst_PROGRAMS += tests/transport/core_pair
+tests_transport_core_pair_SOURCES = tests/transport/core_pair.c
+tests_transport_core_pair_LDADD = libvrb.la $(IBVERBS_LIBS)
