@@ -66,6 +66,7 @@ struct mca_btl_verbs_module {
     mca_rcache_base_module_t *rcache; /* made with the first endpoint */
     struct mca_btl_verbs_reg *regs;   /* live registrations */
     opal_mutex_t regs_lock;
+    struct mca_btl_base_endpoint_t *gone; /* ended endpoints, freed with the module */
 };
 typedef struct mca_btl_verbs_module mca_btl_verbs_module_t;
 
@@ -92,6 +93,7 @@ struct mca_btl_base_endpoint_t {
     /* Operations that failed before the loss was reported, to be completed after it. */
     struct vrb_buf *held_bufs, **held_bufs_tail;
     struct vrb_rdma *held_rdma, **held_rdma_tail;
+    struct mca_btl_base_endpoint_t *next_gone; /* among the module's ended endpoints */
 };
 typedef struct mca_btl_base_endpoint_t mca_btl_verbs_endpoint_t;
 
@@ -104,6 +106,9 @@ static inline uint64_t mca_btl_verbs_name(opal_process_name_t name)
 {
     return (uint64_t)name.jobid << 32 | name.vpid;
 }
+
+/* Default of the two eager limits: bytes of a packet, ob1's header included. */
+#define MCA_BTL_VERBS_EAGER 8192
 
 /* ---- btl_verbs_params.c ---- */
 

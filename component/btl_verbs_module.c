@@ -19,8 +19,8 @@ void mca_btl_verbs_template_init(void)
     mca_btl_verbs_template = (mca_btl_base_module_t){
         .btl_component = &mca_btl_verbs_component.super,
         /* Sizes of whole packets, ob1's header included. */
-        .btl_eager_limit = cfg.recv_size < 8192 ? cfg.recv_size : 8192,
-        .btl_rndv_eager_limit = cfg.recv_size < 8192 ? cfg.recv_size : 8192,
+        .btl_eager_limit = MCA_BTL_VERBS_EAGER,
+        .btl_rndv_eager_limit = MCA_BTL_VERBS_EAGER,
         .btl_max_send_size = cfg.recv_size,
         /* The pipeline serves when memory is not kept registered: its first part is copied while
          * the rest is being registered. */
@@ -112,6 +112,12 @@ int mca_btl_verbs_module_finalize(mca_btl_base_module_t *btl)
         mca_btl_verbs_drop_endpoints(module);
         mca_btl_verbs_rcache_stop(module);
         vrb_rail_close(module->rail, CLOSE_MS);
+    }
+    while (module->gone != NULL) {
+        mca_btl_verbs_endpoint_t *endpoint = module->gone;
+
+        module->gone = endpoint->next_gone;
+        free(endpoint);
     }
     OBJ_DESTRUCT(&module->regs_lock);
     free(module);

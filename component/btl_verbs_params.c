@@ -119,12 +119,16 @@ void mca_btl_verbs_params_register(struct mca_btl_verbs_params *params)
     }
 }
 
-/* Brings one of Open MPI's standard sizes into range. */
-static void size_clamp(const char *name, size_t *value, size_t least, size_t most)
+/* Brings one of Open MPI's standard sizes into range. A default follows the other sizes in silence.
+ */
+static void size_clamp(const char *name, size_t *value, size_t is_default, size_t least,
+                       size_t most)
 {
     size_t used = *value < least ? least : *value > most ? most : *value;
 
-    if (used != *value) {
+    if (used != *value && *value == is_default) {
+        *value = used;
+    } else if (used != *value) {
         mca_btl_verbs_say_here(PREFIX "%s = %zu is out of range (%zu .. %zu); using %zu", name,
                                *value, least, most, used);
         *value = used;
@@ -145,9 +149,11 @@ void mca_btl_verbs_params_config(mca_btl_base_module_t *module, struct vrb_confi
     for (i = 0; i < NUMBERS; i++) {
         field_set(&numbers[i], cfg, values[i]);
     }
-    size_clamp("max_send_size", &module->btl_max_send_size, MIN_PACKET, MAX_PACKET);
-    size_clamp("eager_limit", &module->btl_eager_limit, MIN_EAGER, module->btl_max_send_size);
-    size_clamp("rndv_eager_limit", &module->btl_rndv_eager_limit, 0, module->btl_eager_limit);
+    size_clamp("max_send_size", &module->btl_max_send_size, cfg->recv_size, MIN_PACKET, MAX_PACKET);
+    size_clamp("eager_limit", &module->btl_eager_limit, MCA_BTL_VERBS_EAGER, MIN_EAGER,
+               module->btl_max_send_size);
+    size_clamp("rndv_eager_limit", &module->btl_rndv_eager_limit, MCA_BTL_VERBS_EAGER, 0,
+               module->btl_eager_limit);
     cfg->recv_size = (uint32_t)module->btl_max_send_size;
     vrb_config_clamp(cfg, PREFIX);
 }

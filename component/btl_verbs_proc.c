@@ -116,10 +116,15 @@ static void endpoint_free(mca_btl_verbs_endpoint_t *endpoint)
     uint64_t took;
 
     endpoint->leaving = true;
+    endpoint->proc = NULL;
     vrb_peer_destroy(endpoint->peer, self->drain_ms);
     took = now_ms() - start;
     self->drain_ms -= took < self->drain_ms ? (unsigned)took : self->drain_ms;
-    free(endpoint);
+    /* Operations that the device has not given back yet still point here. */
+    OPAL_THREAD_LOCK(&self->lock);
+    endpoint->next_gone = endpoint->module->gone;
+    endpoint->module->gone = endpoint;
+    OPAL_THREAD_UNLOCK(&self->lock);
 }
 
 /* Finds or makes the endpoint of a process on a rail. NULL with the reason: unreachable that way.
@@ -153,28 +158,21 @@ static mca_btl_verbs_endpoint_t *endpoint_get(mca_btl_verbs_module_t *module,
     rc = vrb_peer_create(module->rail, p->name, p->host, p->name & UINT32_MAX, remote,
                          &p->addresses[remote], mine, &mine->peer, why);
     if (rc != VRB_OK) {
-        if (rc != VRB_ERR_UNREACH) {
-            *why = "out of memory";
-        }
         free(mine);
         return NULL;
     }
+    endpoint = vrb_peer_user(mine->peer);
+    if (endpoint != mine) {
+        free(mine); /* another thread was faster: the core has one peer, with its endpoint */
+        return endpoint;
+    }
     mca_btl_verbs_rcache_start(module);
-
     OPAL_THREAD_LOCK(&self->lock);
-    endpoint = p->endpoints[module->index];
-    if (endpoint == NULL) {
-        p->endpoints[module->index] = mine;
-        p->refs++;
-        self->drain_ms = DRAIN_MS;
-        endpoint = mine;
-        mine = NULL;
-    }
+    p->endpoints[module->index] = mine;
+    p->refs++;
+    self->drain_ms = DRAIN_MS;
     OPAL_THREAD_UNLOCK(&self->lock);
-    if (mine != NULL) {
-        endpoint_free(mine);
-    }
-    return endpoint;
+    return mine;
 }
 
 static void endpoint_drop(mca_btl_verbs_endpoint_t *endpoint)

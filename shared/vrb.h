@@ -150,8 +150,9 @@ struct vrb_stats *vrb_rail_stats(struct vrb_rail *rail);
 /* ---- peers ----------------------------------------------------------------------------------- */
 
 /* Makes a peer of the process `name` whose rail `remote_rail` published `remote`. Nothing is sent;
- * the QP is made at the first message. host and rank are for messages. user is the caller's.
- * Returns VRB_OK, or VRB_ERR_UNREACH with the reason in *why (a constant sentence). */
+ * the QP is made at the first message. host and rank are for messages. user is the caller's. If the
+ * peer exists (two threads made it at the same time), *peer is that one, with its own user. Returns
+ * VRB_OK, or an error with the reason in *why (a constant sentence). */
 int vrb_peer_create(struct vrb_rail *rail, uint64_t name, const char *host, uint64_t rank,
                     int remote_rail, const struct vrb_address *remote, void *user,
                     struct vrb_peer **peer, const char **why);

@@ -30,6 +30,12 @@ int vrb_peer_create(struct vrb_rail *rail, uint64_t name, const char *host, uint
     int rc;
 
     vrb_lock(rail);
+    peer = vrb_peer_find(rail, name, remote_rail);
+    if (peer != NULL) {
+        *out = peer;
+        rc = VRB_OK;
+        goto out;
+    }
     rc = vrb_choose(&rail->address, remote, &path, why);
     if (rc != VRB_OK) {
         goto out;
