@@ -74,7 +74,7 @@ rm -rf "$VRB_SYSFS" && mkdir "$VRB_SYSFS"
 
 # --- the main job ----------------------------------------------------------------------------
 
-exits 0 '^ +8 ' "the main job runs over the software HCA" --timeout 200
+exits 0 '^8 ' "the main job runs over the software HCA" --timeout 200
 cp "$TAP_OUT" "$TAP_TMP/main"
 tap_like "$TAP_TMP/main" '^== InfiniBand' "it ran as InfiniBand"
 tap_like "$TAP_TMP/main" '^== RoCEv2' "it ran as RoCEv2"
@@ -82,7 +82,7 @@ tap_like "$TAP_TMP/main" 'shca0.*InfiniBand.*LID.*RC' \
     "it says device, link layer, address and protocol of the InfiniBand job"
 tap_like "$TAP_TMP/main" 'shca1.*RoCE.*GID.*RC' \
     "it says device, link layer, address and protocol of the RoCE job"
-tap_like "$TAP_TMP/main" '^ +1048576 ' "the table reaches 1 MiB"
+tap_like "$TAP_TMP/main" '^1048576 ' "the table reaches 1 MiB"
 tap_unlike "$TAP_TMP/main" '^(Configuring|Building|Installing)' "a later run builds nothing"
 
 # --- programs of one's own -------------------------------------------------------------------
