@@ -1,1 +1,50 @@
 # Build rules of tests/unit/, included by the top Makefile.am. SPDX-License-Identifier: BSD-3-Clause
+
+# One program per concept; `make check` runs them all.
+unit_tests = \
+	tests/unit/test_address \
+	tests/unit/test_choose \
+	tests/unit/test_config \
+	tests/unit/test_credit \
+	tests/unit/test_explain \
+	tests/unit/test_filter \
+	tests/unit/test_hello \
+	tests/unit/test_pairs \
+	tests/unit/test_wire \
+	tests/unit/test_wireup \
+	tests/unit/test_wireup_sim
+
+if VRB_CMOCKA
+check_PROGRAMS += $(unit_tests)
+TESTS += $(unit_tests)
+endif
+
+AM_TESTS_ENVIRONMENT = UNIT_SRCDIR='$(abs_top_srcdir)/tests/unit'; export UNIT_SRCDIR;
+
+unit_libs = libvrb.la $(CMOCKA_LIBS)
+unit_headers = tests/unit/unit.h tests/unit/gids.h
+
+tests_unit_test_address_SOURCES = tests/unit/test_address.c $(unit_headers)
+tests_unit_test_address_LDADD = $(unit_libs)
+tests_unit_test_choose_SOURCES = tests/unit/test_choose.c $(unit_headers)
+tests_unit_test_choose_LDADD = $(unit_libs)
+tests_unit_test_config_SOURCES = tests/unit/test_config.c $(unit_headers)
+tests_unit_test_config_LDADD = $(unit_libs)
+tests_unit_test_credit_SOURCES = tests/unit/test_credit.c $(unit_headers)
+tests_unit_test_credit_LDADD = $(unit_libs)
+tests_unit_test_explain_SOURCES = tests/unit/test_explain.c $(unit_headers)
+tests_unit_test_explain_LDADD = $(unit_libs)
+tests_unit_test_filter_SOURCES = tests/unit/test_filter.c $(unit_headers)
+tests_unit_test_filter_LDADD = $(unit_libs)
+tests_unit_test_hello_SOURCES = tests/unit/test_hello.c $(unit_headers)
+tests_unit_test_hello_LDADD = $(unit_libs)
+tests_unit_test_pairs_SOURCES = tests/unit/test_pairs.c $(unit_headers)
+tests_unit_test_pairs_LDADD = $(unit_libs)
+tests_unit_test_wire_SOURCES = tests/unit/test_wire.c $(unit_headers)
+tests_unit_test_wire_LDADD = $(unit_libs)
+tests_unit_test_wireup_SOURCES = tests/unit/test_wireup.c $(unit_headers)
+tests_unit_test_wireup_LDADD = $(unit_libs)
+tests_unit_test_wireup_sim_SOURCES = tests/unit/test_wireup_sim.c $(unit_headers)
+tests_unit_test_wireup_sim_LDADD = $(unit_libs)
+
+EXTRA_DIST += tests/unit/explain.golden
