@@ -81,7 +81,7 @@ vrb_pair() (
     client=("${client[@]//@SERVER/127.0.0.1}")
     export SOFTHCA_FABRIC=pair-$$-$BASHPID-$RANDOM
     [ "$link" = all ] || export SOFTHCA_DEVS=$link
-    ctl=("$BUILD/softhca-ctl" --fabric "$SOFTHCA_FABRIC")
+    control=("$BUILD/softhca-ctl" --fabric "$SOFTHCA_FABRIC")
     tmp=$(mktemp -d "${TMPDIR:-/tmp}/vrbpair.XXXXXX") || exit 2
     spid='' cpid=''
     # shellcheck disable=SC2317,SC2329 # called by the trap
@@ -106,7 +106,7 @@ vrb_pair() (
     cpid=$!
     if [ -n "$counters" ]; then
         for ((i = 0; i < 100; i++)); do
-            "${ctl[@]}" keep on 2>/dev/null && break
+            "${control[@]}" keep on 2>/dev/null && break
             sleep 0.05
         done
     fi
@@ -123,14 +123,14 @@ vrb_pair() (
     sed 's/^/server: /' "$tmp/server"
     cat "$tmp/client"
     if [ -n "$counters" ]; then
-        "${ctl[@]}" counters >"$counters"
-        "${ctl[@]}" keep off
+        "${control[@]}" counters >"$counters"
+        "${control[@]}" keep off
     fi
     status=$cstatus
     [ $status -ne 0 ] || status=$sstatus
     [ $status -ne 137 ] || status=124
     [ $status -eq 0 ] || echo "vrb_pair: server status $sstatus, client status $cstatus"
-    [ ! -x "$BUILD/softhca-ctl" ] || "${ctl[@]}" reap >/dev/null 2>&1
+    [ ! -x "$BUILD/softhca-ctl" ] || "${control[@]}" reap >/dev/null 2>&1
     if [ -e "/dev/shm/softhca-$SOFTHCA_FABRIC" ]; then
         echo "vrb_pair: the run left /dev/shm/softhca-$SOFTHCA_FABRIC behind"
         rm -rf "/dev/shm/softhca-$SOFTHCA_FABRIC"

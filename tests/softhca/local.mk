@@ -28,6 +28,11 @@ noinst_PROGRAMS += softhca-ctl
 softhca_ctl_SOURCES = tests/softhca/softhca_ctl.c
 softhca_ctl_LDADD = libsofthca_core.la -lpthread
 
+# Plain verbs: group softhca-wr runs it on both devices.
+noinst_PROGRAMS += softhca_wr_test
+softhca_wr_test_SOURCES = tests/softhca/wr_test.c
+softhca_wr_test_LDADD = $(IBVERBS_LIBS)
+
 if VRB_CMOCKA
 check_PROGRAMS += softhca_fault_test
 TESTS += softhca_fault_test
