@@ -11,7 +11,7 @@ set -u
 . "$TOP/tests/lib/mpi.sh"
 
 mpi_needs pingpong killed
-component=(--mca mca_base_component_path "SYS_DEFAULT:USER_DEFAULT:$PREFIX/lib/openmpi")
+component=(--mca mca_base_component_path "SYS_DEFAULT:$PREFIX/lib/openmpi")
 
 # The job ends by itself, non-zero, and one of its lines matches.
 mpi_fails() { # mpi_fails NAME REGEX [OPTIONS] -- PROGRAM [ARGS]

@@ -184,7 +184,7 @@ vrb_mpirun() (
             [ -e "$component/mca_btl_verbs.so" ] ||
                 _vrb_die "no $component/mca_btl_verbs.so: install first (make install)"
             # 4.1 replaces its default path by ours unless we name it; 5.0 needs no default
-            [ "$major" -ge 5 ] || component=SYS_DEFAULT:USER_DEFAULT:$component
+            [ "$major" -ge 5 ] || component=SYS_DEFAULT:$component
             cmd+=(--mca mca_base_component_path "$component")
             ;;
         *,openib,*)
