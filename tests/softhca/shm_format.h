@@ -1,4 +1,5 @@
-/* The layout of the shared segment: every object of the software HCA that more than one process touches.
+/* The layout of the shared segment: every object of the software HCA that more than one process
+ * touches.
  *
  * SPDX-License-Identifier: BSD-3-Clause
  *
@@ -79,7 +80,8 @@ struct sm_limits {
     uint32_t max_rd_atom, max_init_rd_atom; /* per QP, as responder and as initiator */
     uint32_t atomic_cap;                    /* enum ibv_atomic_cap */
     uint32_t comp_vectors;
-    uint32_t no_ud; /* 1: creating a UD QP fails with EOPNOTSUPP */
+    uint32_t no_ud;    /* 1: creating a UD QP fails with EOPNOTSUPP */
+    uint32_t in_order; /* 1: ibv_query_qp_data_in_order says yes */
     uint64_t max_mr_size;
     uint64_t memlock; /* bytes one process may register; 0: only RLIMIT_MEMLOCK counts */
 };
@@ -242,7 +244,7 @@ struct sm_qp {
 };
 
 struct sm_mr {
-    struct sm_obj o;
+    struct sm_obj o; /* state 1: being made, 2: valid */
     uint32_t lkey, rkey;
     uint32_t access;
     uint32_t pd;
@@ -250,6 +252,8 @@ struct sm_mr {
     uint64_t length;
     uint64_t iova; /* what remote and local addresses are relative to */
 };
+
+enum { SM_QP_DYING = 100 }; /* state of a QP that is being destroyed */
 
 enum sm_cqe_flags {
     SM_CQE_RECV = 1, /* releases a receive slot */
@@ -299,6 +303,7 @@ struct sm_cq {
     uint64_t off, bytes;
     uint64_t boff, bbytes; /* bounce slots */
     uint32_t nbounce, bstride;
+    uint32_t bmax;           /* bytes one bounce slot holds */
     uint32_t chan, chan_gen; /* chan ~0u: none */
     _Atomic uint32_t overrun;
     _Alignas(64) _Atomic uint64_t prod;
@@ -310,17 +315,20 @@ struct sm_cq {
 
 enum { SM_SIZE_CLASSES = 40 };
 
+enum sm_table { SM_T_CTX, SM_T_CHAN, SM_T_CQ, SM_T_SRQ, SM_T_QP, SM_T_MR, SM_TABLES };
+
 /* Segment header; the tables follow in this order, then the heap. */
 struct sm_seg {
     uint32_t magic, version;
     uint64_t abi; /* hash of the sizes of all structures above */
     uint64_t size;
-    _Atomic uint64_t epoch;   /* grows at any change of addresses, ports or reachability */
-    _Atomic uint32_t keep;    /* softhca-ctl: survive the last process */
-    _Atomic uint32_t next_pd; /* protection domains are numbered for the whole fabric */
-    uint32_t bounce;          /* largest payload that travels in a bounce slot, bytes */
-    sm_lock table_lock;       /* creation and destruction of objects, the heap */
-    uint64_t heap_off, heap_end, heap_top;
+    _Atomic uint64_t epoch;         /* grows at any change of addresses, ports or reachability */
+    _Atomic uint32_t keep;          /* softhca-ctl: survive the last process */
+    _Atomic uint32_t next_pd;       /* protection domains are numbered for the whole fabric */
+    sm_lock table_lock;             /* creation and destruction of objects, the heap */
+    uint32_t hiwater[SM_TABLES];    /* entries ever used: bounds every scan */
+    uint32_t first_free[SM_TABLES]; /* no free entry lies below */
+    uint64_t heap_end, heap_top;
     uint64_t free_list[SM_SIZE_CLASSES]; /* offsets, by power of two */
     sm_lock atomic_lock;                 /* serialises atomics on one fabric */
     struct shca_fault_shared faults;

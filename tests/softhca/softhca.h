@@ -2,9 +2,9 @@
  *
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Lock order: shca_qp.sq_lock -> sm_qp.resp -> sm_srq.lock -> sm_cq.lock; shca_cq.poll_lock is never
- * held while one of these is taken, except sm_cq.lock. sm_seg.table_lock and shca.lock are taken
- * last and hold nothing.
+ * Lock order: shca_qp.sq_lock -> sm_qp.resp -> sm_srq.lock -> sm_cq.lock; shca_cq.poll_lock is
+ * never held while one of these is taken, except sm_cq.lock. sm_seg.table_lock and shca.lock are
+ * taken last and hold nothing.
  */
 #ifndef SOFTHCA_H
 #define SOFTHCA_H
@@ -44,6 +44,9 @@ struct shca {
     pthread_mutex_t lock;    /* lists and maps below */
     struct shca_qp *pending; /* QPs with queued work requests */
     _Atomic uint32_t npending;
+    _Atomic uint32_t attn_seen;     /* value of sm_proc.attn that was served */
+    _Atomic uint64_t helper_next;   /* when the helper thread wakes by itself */
+    pthread_mutex_t progress_lock;  /* before sq_lock: QPs stay while somebody walks them */
     struct shca_qp *qps[SM_MAX_QP]; /* own objects by index; NULL: not ours */
     struct shca_cq *cqs[SM_MAX_CQ];
     struct shca_srq *srqs[SM_MAX_SRQ];
@@ -203,16 +206,28 @@ int shca_attach_observer(const char *fabric);
 void shca_detach(void);
 /* Frees what dead processes left. Returns how many were reaped. Takes the file lock. */
 int shca_reap(void);
-/* Removes the fabric's directory; unless `force`, only when no live process uses it (else EBUSY). */
+/* Removes the fabric's directory; unless `force`, only when no live process uses it (else EBUSY).
+ */
 int shca_remove_fabric(const char *fabric, bool force);
+/* Cheap: one load. The other asks /proc, and so tells a recycled pid. */
 bool shca_proc_alive(const struct sm_proc *p);
+bool shca_proc_exists(const struct sm_proc *p);
 uint64_t shca_proc_starttime(int pid); /* 0: no such process */
 
 void shca_lock(sm_lock *l);
 bool shca_lock_recovered(sm_lock *l); /* true: the former holder died */
 void shca_unlock(sm_lock *l);
 
-/* Heap of the segment; 0 when it is full. The memory is zeroed. */
+/* Table entries. The entry is zero but for its owner and generation; its state is 1. Returns the
+ * index, or -1 when the table is full. shca_obj_free makes the generation grow. */
+int shca_obj_alloc(enum sm_table t, uint32_t dev, uint32_t ctx);
+void shca_obj_free(enum sm_table t, uint32_t idx);
+struct sm_obj *shca_obj(enum sm_table t, uint32_t idx);
+void shca_lock_init(sm_lock *l);
+/* Frees every object that belongs to a process slot (exit, reaping). */
+void shca_free_objects(uint32_t proc_idx);
+
+/* Heap of the segment; 0 when it is full. The memory is not cleared. */
 uint64_t shca_heap_alloc(uint64_t bytes);
 void shca_heap_free(uint64_t off, uint64_t bytes);
 
@@ -233,8 +248,13 @@ void shca_port_gid(const struct sm_dev *d, int port, unsigned int index, union i
 /* 0, or the errno that ibv_create_ah would give (EINVAL, EHOSTUNREACH, ETIMEDOUT). */
 int shca_path_check(const struct sm_dev *d, const struct ibv_ah_attr *attr, struct sm_path *path);
 void shca_path_to_attr(const struct sm_path *path, struct ibv_ah_attr *attr);
-/* Resolves path (from device dev_idx) into route; cheap when nothing changed since the last time. */
+/* Resolves path (from device dev_idx) into route; cheap when nothing changed since the last time.
+ */
 void shca_route_resolve(uint32_t dev_idx, const struct sm_path *path, struct shca_route *route);
+
+/* For conf.c: a new device of a host with one port, and a port as built in. */
+struct sm_dev *shca_new_dev(uint32_t host, const char *name, enum sm_link link);
+void shca_default_port(struct sm_dev *d, unsigned int port, enum sm_link link);
 
 /* Changes, each with the asynchronous events that real hardware raises. 0 or an errno. */
 int shca_set_port_state(uint32_t dev_idx, int port, uint32_t state);
@@ -248,7 +268,8 @@ int shca_set_fatal(uint32_t dev_idx);
 void shca_conf_host(uint32_t host_idx);
 /* Checks a text; prints `file:line: message` for what it does not understand. 0 or EINVAL. */
 int shca_conf_check(const char *text, const char *name);
-const char *shca_conf_limits(void); /* text of the built-in default, for --help */
+/* Index that the configuration gives a host name, or -1. */
+int shca_conf_host_index(const char *name);
 
 /* ---- event.c, evsend.c ---- */
 
@@ -277,7 +298,11 @@ struct shca_payload {
 bool shca_cq_push(uint32_t cq, uint32_t gen, const struct sm_cqe *cqe,
                   const struct shca_payload *data);
 void shca_cq_purge(struct shca_cq *cq, uint32_t qp_idx); /* entries of a QP about to go */
-void shca_cq_drain_bounce(uint32_t mr_idx);              /* before the memory may go away */
+void shca_cq_drain_bounces(void);                        /* before registered memory may go away */
+bool shca_cq_next(struct shca_cq *cq, struct sm_cqe **out);
+void shca_cq_advance(struct shca_cq *cq);
+int shca_cq_ring_init(struct sm_cq *c, uint32_t cqe); /* 0 or ENOMEM */
+int shca_cq_resize(struct shca_cq *cq, uint32_t cqe);
 
 /* ---- rq.c ---- */
 
@@ -286,12 +311,26 @@ int shca_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_r
 int shca_rq_init(struct sm_rq *rq, uint32_t max_wr, uint32_t max_sge); /* 0 or ENOMEM */
 void shca_rq_fini(struct sm_rq *rq);
 
+/* A receive request taken from its ring. */
+struct shca_rwqe {
+    uint64_t wr_id;
+    uint32_t nsge;
+    bool srq;
+    struct sm_sge sge[SM_MAX_SGE];
+};
+/* Takes the next request of a QP or its SRQ; resp lock held. Clear sm_qp.inflight after the
+ * completion is pushed. */
+bool shca_rq_take(struct sm_qp *sm, struct shca_rwqe *out);
+void shca_rq_flush(struct sm_qp *sm); /* resp lock held */
+void shca_qp_lock(struct sm_qp *sm);  /* takes the resp lock, repairs what a dead holder left */
+
 /* ---- exec_*.c ---- */
 
 int shca_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 /* Runs queued requests of a QP; sq_lock held. */
 void shca_sq_run(struct shca_qp *qp);
-/* All queued requests of this process that are due. Returns the next deadline (ns, 0: none). */
+/* All queued requests of this process that are due. Returns the next deadline (ns, UINT64_MAX:
+ * none). */
 uint64_t shca_progress(bool helper);
 /* Moves a QP to the error state and flushes: its receive queue at once, its send queue now if it is
  * ours, by its owner's next call otherwise. resp lock held. */
@@ -310,12 +349,28 @@ void shca_helper_stop(void);
 void shca_helper_wake(void);            /* own helper: look at the deadlines again */
 void shca_proc_poke(uint32_t proc_idx); /* any process: look at your QPs */
 
+/* What poll_cq does first: nothing, unless a peer or a timer wants it. */
+static inline void shca_poll_progress(void)
+{
+    if (SHCA_UNLIKELY(
+            atomic_load_explicit(&shca.npending, memory_order_relaxed) ||
+            (shca.proc && atomic_load_explicit(&shca.proc->attn, memory_order_relaxed) !=
+                              atomic_load_explicit(&shca.attn_seen, memory_order_relaxed)))) {
+        shca_progress(false);
+    }
+}
+
 /* ---- misc.c ---- */
 
 uint64_t shca_now(void); /* CLOCK_MONOTONIC, ns */
 void shca_log(const char *fmt, ...) SHCA_PRINTF(1, 2);
 /* Reports API misuse as SOFTHCA_STRICT says and returns err (also sets errno). */
 int shca_strict(int err, const char *fmt, ...) SHCA_PRINTF(2, 3);
+int shca_fault_post_recv(const struct shca_context *ctx, uint32_t qpn); /* 0 or an errno */
+/* A control call passes its fault rule: 0 or the errno to return. */
+int shca_fault_ctl(const struct shca_context *ctx, enum shca_fault_point point);
+int shca_fault_ctl_bytes(const struct shca_context *ctx, enum shca_fault_point point,
+                         uint64_t bytes);
 
 static inline void shca_count(struct sm_dev *d, enum sm_counter c, uint64_t n)
 {

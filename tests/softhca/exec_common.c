@@ -1,0 +1,531 @@
+/* The send queue: posting, running, retrying and flushing of work requests.
+ *
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+#include "exec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    DEFER_NS = 300000,         /* a deferred request waits for polls at most this long */
+    MAX_TIMEOUT_NS = 500000000 /* one response timeout; hardware goes on for hours */
+};
+
+static struct shca_wqe *slot(const struct shca_qp *qp, uint64_t i)
+{
+    return (struct shca_wqe *)(qp->sq + (i & (qp->sq_size - 1)) * qp->sq_stride);
+}
+
+/* ---- pending list ---- */
+
+static void pend(struct shca_qp *qp, uint64_t deadline)
+{
+    qp->deadline = deadline;
+    pthread_mutex_lock(&shca.lock);
+    if (!qp->on_pending) {
+        qp->on_pending = true;
+        qp->next_pending = shca.pending;
+        shca.pending = qp;
+        atomic_fetch_add(&shca.npending, 1);
+    }
+    pthread_mutex_unlock(&shca.lock);
+    if (deadline < atomic_load(&shca.helper_next)) {
+        shca_helper_wake();
+    }
+}
+
+void shca_unpend(struct shca_qp *qp)
+{
+    struct shca_qp **p;
+
+    pthread_mutex_lock(&shca.lock);
+    for (p = &shca.pending; qp->on_pending && *p; p = &(*p)->next_pending) {
+        if (*p == qp) {
+            *p = qp->next_pending;
+            qp->on_pending = false;
+            atomic_fetch_sub(&shca.npending, 1);
+            break;
+        }
+    }
+    pthread_mutex_unlock(&shca.lock);
+}
+
+/* ---- completion ---- */
+
+static uint32_t wc_opcode(uint32_t op)
+{
+    switch (op) {
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+        return IBV_WC_RDMA_WRITE;
+    case IBV_WR_RDMA_READ:
+        return IBV_WC_RDMA_READ;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+        return IBV_WC_COMP_SWAP;
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+        return IBV_WC_FETCH_ADD;
+    default:
+        return IBV_WC_SEND;
+    }
+}
+
+static void complete(struct shca_qp *qp, const struct shca_wqe *w, enum ibv_wc_status status,
+                     uint32_t byte_len)
+{
+    struct sm_cqe e = {
+        .wr_id = w->wr_id,
+        .status = status,
+        .opcode = wc_opcode(w->opcode),
+        .byte_len = byte_len,
+        .qp_num = qp->sm->qpn,
+        .flags = SM_CQE_SEND,
+        .qp = qp->idx,
+        .sq_idx = qp->sq_done,
+    };
+
+    if (status == IBV_WC_SUCCESS && !qp->sq_sig_all && !(w->flags & IBV_SEND_SIGNALED)) {
+        return;
+    }
+    if (status != IBV_WC_SUCCESS && status != IBV_WC_WR_FLUSH_ERR) {
+        shca_count(qp->ctx->sm, SM_CNT_ERR_WC, 1);
+    }
+    shca_cq_push(qp->sm->scq, qp->sm->scq_gen, &e, NULL);
+}
+
+void shca_sq_flush(struct shca_qp *qp)
+{
+    atomic_store(&qp->sm->sq_flush, 0);
+    for (; qp->sq_done != qp->sq_prod; qp->sq_done++) {
+        complete(qp, slot(qp, qp->sq_done), IBV_WC_WR_FLUSH_ERR, 0);
+    }
+    qp->stall = SHCA_RUN;
+}
+
+void shca_qp_error(struct sm_qp *sm, uint32_t event)
+{
+    uint32_t idx = (uint32_t)(sm - shca.seg->qps), gen = atomic_load(&sm->o.gen);
+
+    if (atomic_load(&sm->o.state) == IBV_QPS_ERR + 1) {
+        return;
+    }
+    atomic_store(&sm->o.state, IBV_QPS_ERR + 1);
+    atomic_thread_fence(memory_order_seq_cst);
+    shca_rq_flush(sm);
+    if (event != UINT32_MAX) {
+        shca_event_ctx(sm->o.ctx, event, idx, gen, 0);
+    }
+    if (sm->srq != UINT32_MAX) {
+        shca_event_ctx(sm->o.ctx, IBV_EVENT_QP_LAST_WQE_REACHED, idx, gen, 0);
+    }
+    atomic_store(&sm->sq_flush, 1);
+    shca_proc_poke(sm->o.proc);
+}
+
+/* A request of ours failed: RC QPs go to the error state, UD QPs to SQE (receiving goes on). */
+static void fail(struct shca_qp *qp, const struct shca_wqe *w, enum ibv_wc_status status)
+{
+    complete(qp, w, status, 0);
+    qp->sq_done++;
+    shca_qp_lock(qp->sm);
+    if (qp->sm->type != IBV_QPT_RC && status != IBV_WC_WR_FLUSH_ERR) {
+        if (atomic_load(&qp->sm->o.state) == IBV_QPS_RTS + 1) {
+            atomic_store(&qp->sm->o.state, IBV_QPS_SQE + 1);
+        }
+    } else {
+        shca_qp_error(qp->sm, UINT32_MAX);
+    }
+    shca_unlock(&qp->sm->resp);
+    shca_sq_flush(qp);
+}
+
+/* ---- running ---- */
+
+static uint64_t rnr_ns(uint8_t code)
+{
+    /* IBTA volume 1, table "encoding for RNR NAK timer field", in 10 us. */
+    static const uint32_t t[32] = {65536, 1,    2,    3,     4,     6,     8,     12,
+                                   16,    24,   32,   48,    64,    96,    128,   192,
+                                   256,   384,  512,  768,   1024,  1536,  2048,  3072,
+                                   4096,  6144, 8192, 12288, 16384, 24576, 32768, 49152};
+
+    return (uint64_t)t[code & 31] * 10000u;
+}
+
+static uint64_t timeout_ns(const struct shca_qp *qp)
+{
+    uint64_t ns = qp->sm->timeout ? UINT64_C(4096) << qp->sm->timeout : MAX_TIMEOUT_NS;
+
+    return ns < MAX_TIMEOUT_NS ? ns : MAX_TIMEOUT_NS;
+}
+
+/* One RNR NAK more; false when the retries are used up. */
+static bool rnr(struct shca_qp *qp, const struct shca_result *res)
+{
+    shca_count(qp->ctx->sm, SM_CNT_RNR, 1);
+    if (qp->stall != SHCA_STALL_RNR) {
+        qp->stall = SHCA_STALL_RNR;
+        qp->rnr_retries = 0;
+    }
+    if (qp->sm->rnr_retry != 7 && qp->rnr_retries++ >= qp->sm->rnr_retry) {
+        return false;
+    }
+    pend(qp, shca_now() + rnr_ns(res->rnr_timer));
+    return true;
+}
+
+static bool silence(struct shca_qp *qp)
+{
+    if (qp->stall != SHCA_STALL_TIMEOUT) {
+        qp->stall = SHCA_STALL_TIMEOUT;
+        qp->retries = 0;
+    } else {
+        shca_count(qp->ctx->sm, SM_CNT_TIMEOUT, 1);
+        if (qp->sm->timeout && qp->retries++ >= qp->sm->retry_cnt) {
+            return false;
+        }
+    }
+    pend(qp, shca_now() + timeout_ns(qp));
+    return true;
+}
+
+static uint64_t checksum(const struct shca_qp *qp, const struct shca_wqe *w)
+{
+    uint64_t h = UINT64_C(14695981039346656037);
+
+    (void)qp;
+    if ((w->flags & IBV_SEND_INLINE) || w->opcode == IBV_WR_RDMA_READ ||
+        w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < w->nsge; i++) {
+        const struct sm_mr *m = shca_mr_by_lkey(w->sge[i].lkey);
+        const uint8_t *p;
+
+        if (!m || w->sge[i].addr < m->iova || w->sge[i].length > m->length ||
+            w->sge[i].addr - m->iova > m->length - w->sge[i].length) {
+            continue; /* execution will report it */
+        }
+        p = (const uint8_t *)(uintptr_t)(w->sge[i].addr - m->iova + m->addr);
+        for (uint32_t k = 0; k < w->sge[i].length; k++) {
+            h = (h ^ p[k]) * UINT64_C(1099511628211);
+        }
+    }
+    return h;
+}
+
+static void check_source(const struct shca_qp *qp, const struct shca_wqe *w)
+{
+    if (w->csum != checksum(qp, w)) {
+        shca_log("check: the source buffer of a work request (qp 0x%x wr_id 0x%llx opcode %u, "
+                 "%llu bytes) changed before the request completed",
+                 qp->sm->qpn, (unsigned long long)w->wr_id, w->opcode, (unsigned long long)w->len);
+        abort();
+    }
+}
+
+/* Runs the oldest request. False: it has to wait. */
+static bool run_one(struct shca_qp *qp)
+{
+    struct shca_wqe *w = slot(qp, qp->sq_done);
+    struct shca_result res = {.status = IBV_WC_SUCCESS};
+    enum shca_outcome out;
+
+    if (SHCA_UNLIKELY(shca.check)) {
+        check_source(qp, w);
+    }
+    out = qp->sm->type == IBV_QPT_UD ? shca_exec_ud(qp, w, &res) : shca_exec_rc(qp, w, &res);
+    switch (out) {
+    case SHCA_DONE:
+        break;
+    case SHCA_NO_RECV:
+        if (rnr(qp, &res)) {
+            return false;
+        }
+        res.status = IBV_WC_RNR_RETRY_EXC_ERR;
+        break;
+    case SHCA_SILENCE:
+        if (silence(qp)) {
+            return false;
+        }
+        res.status = IBV_WC_RETRY_EXC_ERR;
+        break;
+    case SHCA_LATER:
+        qp->stall = SHCA_STALL_DELAY;
+        pend(qp, shca_now() + res.us * 1000u);
+        return false;
+    }
+    if (SHCA_UNLIKELY(res.status != IBV_WC_SUCCESS)) {
+        fail(qp, w, res.status);
+        return true;
+    }
+    complete(qp, w, IBV_WC_SUCCESS, res.byte_len);
+    qp->stall = SHCA_RUN;
+    qp->sq_done++;
+    return true;
+}
+
+/* `budget`: requests to run at most. */
+static void run(struct shca_qp *qp, uint64_t budget)
+{
+    while (qp->sq_done != qp->sq_prod && budget--) {
+        uint32_t state = atomic_load_explicit(&qp->sm->o.state, memory_order_acquire);
+
+        if (SHCA_UNLIKELY(state == IBV_QPS_ERR + 1 || state == IBV_QPS_SQE + 1)) {
+            shca_sq_flush(qp);
+            return;
+        }
+        if (!run_one(qp)) {
+            return;
+        }
+    }
+}
+
+void shca_sq_run(struct shca_qp *qp)
+{
+    run(qp, UINT64_MAX);
+}
+
+/* ---- progress ---- */
+
+/* Small xorshift generator: how far deferred execution goes in one call. */
+static uint32_t dice(void)
+{
+    static _Atomic uint32_t seed = 2463534242u;
+    uint32_t x = atomic_load_explicit(&seed, memory_order_relaxed);
+
+    x ^= x << 13;
+    x ^= x >> 17;
+    x ^= x << 5;
+    atomic_store_explicit(&seed, x, memory_order_relaxed);
+    return x;
+}
+
+/* QPs that peers or a broken device moved to the error state. */
+static void serve_attention(void)
+{
+    uint32_t n = shca.seg->hiwater[SM_T_QP];
+
+    for (uint32_t i = 0; i < n; i++) {
+        struct shca_qp *qp = shca.qps[i];
+
+        if (!qp) {
+            continue;
+        }
+        if (SHCA_UNLIKELY(atomic_load(&qp->ctx->sm->fatal)) &&
+            atomic_load(&qp->sm->o.state) > IBV_QPS_RESET + 1) {
+            shca_qp_lock(qp->sm);
+            shca_qp_error(qp->sm, UINT32_MAX);
+            shca_unlock(&qp->sm->resp);
+        }
+        if (atomic_load(&qp->sm->sq_flush)) {
+            pthread_mutex_lock(&qp->sq_lock);
+            shca_sq_flush(qp);
+            pthread_mutex_unlock(&qp->sq_lock);
+        }
+    }
+}
+
+static void run_pending(struct shca_qp *qp, uint64_t now, bool helper)
+{
+    pthread_mutex_lock(&qp->sq_lock);
+    if (qp->stall != SHCA_RUN) {
+        if (qp->deadline <= now) {
+            run(qp, UINT64_MAX);
+        }
+    } else if (!shca.deferred || (helper && qp->deadline <= now)) {
+        run(qp, UINT64_MAX);
+    } else if (!helper) {
+        run(qp, dice() % 4);
+    }
+    if (qp->sq_done == qp->sq_prod) {
+        shca_unpend(qp);
+    } else if (qp->deadline <= now && qp->stall == SHCA_RUN) {
+        qp->deadline = now + DEFER_NS;
+    }
+    pthread_mutex_unlock(&qp->sq_lock);
+}
+
+uint64_t shca_progress(bool helper)
+{
+    uint64_t now, next = UINT64_MAX, late, fault;
+    struct shca_qp *qp;
+    uint32_t attn;
+
+    if (!shca.proc) {
+        return next;
+    }
+    if (!helper) {
+        if (pthread_mutex_trylock(&shca.progress_lock) != 0) {
+            return next; /* somebody is at it */
+        }
+    } else {
+        pthread_mutex_lock(&shca.progress_lock);
+    }
+    if (helper) {
+        /* Who adds work while we look has to wake us again. */
+        atomic_store(&shca.helper_next, UINT64_MAX);
+    }
+    attn = atomic_load(&shca.proc->attn);
+    if (attn != atomic_load(&shca.attn_seen)) {
+        atomic_store(&shca.attn_seen, attn);
+        serve_attention();
+    }
+    now = shca_now();
+    fault = shca_fault_actions(now);
+    late = shca_ud_late(now);
+    pthread_mutex_lock(&shca.lock);
+    qp = shca.pending;
+    pthread_mutex_unlock(&shca.lock);
+    while (qp) {
+        struct shca_qp *after;
+
+        pthread_mutex_lock(&shca.lock);
+        after = qp->next_pending;
+        pthread_mutex_unlock(&shca.lock);
+        run_pending(qp, now, helper);
+        if (qp->on_pending && qp->deadline < next) {
+            next = qp->deadline;
+        }
+        qp = after;
+    }
+    if (late < next) {
+        next = late;
+    }
+    if (fault < next) {
+        next = fault;
+    }
+    if (helper) {
+        atomic_store(&shca.helper_next, next);
+    }
+    pthread_mutex_unlock(&shca.progress_lock);
+    return next;
+}
+
+/* ---- posting ---- */
+
+static int build_inline(struct shca_qp *qp, const struct ibv_send_wr *wr, struct shca_wqe *w)
+{
+    char *d = (char *)w->sge;
+
+    if (wr->opcode == IBV_WR_RDMA_READ || wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+        wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+        return shca_strict(EINVAL, "ibv_post_send: IBV_SEND_INLINE with opcode %u", wr->opcode);
+    }
+    for (int i = 0; i < wr->num_sge; i++) {
+        w->len += wr->sg_list[i].length;
+        if (w->len > qp->cap.max_inline_data) {
+            return shca_strict(ENOMEM, "ibv_post_send: inline data beyond the %u bytes granted",
+                               qp->cap.max_inline_data);
+        }
+        memcpy(d, (const void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
+        d += wr->sg_list[i].length;
+    }
+    w->nsge = 0;
+    return 0;
+}
+
+static int build(struct shca_qp *qp, const struct ibv_send_wr *wr, struct shca_wqe *w)
+{
+    int n = wr->num_sge;
+
+    if (n < 0 || (uint32_t)n > qp->cap.max_send_sge) {
+        return shca_strict(EINVAL, "ibv_post_send: %d SGEs, %u granted", n, qp->cap.max_send_sge);
+    }
+    w->wr_id = wr->wr_id;
+    w->opcode = wr->opcode;
+    w->flags = (uint32_t)wr->send_flags;
+    w->imm_data = wr->imm_data;
+    w->len = 0;
+    w->nsge = (uint32_t)n;
+    if (qp->sm->type == IBV_QPT_UD) {
+        const struct shca_ah *ah = (const struct shca_ah *)wr->wr.ud.ah;
+
+        if (wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_IMM) {
+            return shca_strict(EINVAL, "ibv_post_send: opcode %u on a UD QP", wr->opcode);
+        }
+        if (!ah) {
+            return shca_strict(EINVAL, "ibv_post_send: UD request without an address handle");
+        }
+        if (ah->ah.pd != qp->v.qp.pd) {
+            return shca_strict(EINVAL, "ibv_post_send: address handle of another PD");
+        }
+        w->path = ah->path;
+        w->route = ah->route;
+        w->qpn = wr->wr.ud.remote_qpn & 0xffffff;
+        w->qkey = wr->wr.ud.remote_qkey;
+    } else if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+               wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+        w->remote_addr = wr->wr.atomic.remote_addr;
+        w->rkey = wr->wr.atomic.rkey;
+        w->compare_add = wr->wr.atomic.compare_add;
+        w->swap = wr->wr.atomic.swap;
+    } else {
+        w->remote_addr = wr->wr.rdma.remote_addr;
+        w->rkey = wr->wr.rdma.rkey;
+    }
+    if (wr->send_flags & IBV_SEND_INLINE) {
+        return build_inline(qp, wr, w);
+    }
+    for (int i = 0; i < n; i++) {
+        w->sge[i] = wr->sg_list[i];
+        w->len += wr->sg_list[i].length;
+    }
+    return 0;
+}
+
+static int may_post(const struct shca_qp *qp)
+{
+    uint32_t state = atomic_load_explicit(&qp->sm->o.state, memory_order_relaxed);
+
+    if (SHCA_UNLIKELY(atomic_load_explicit(&qp->ctx->sm->fatal, memory_order_relaxed))) {
+        return EIO;
+    }
+    if (SHCA_UNLIKELY(state < IBV_QPS_RTS + 1)) {
+        return shca_strict(EINVAL, "ibv_post_send: QP 0x%x is in state %d, before RTS", qp->sm->qpn,
+                           (int)state - 1);
+    }
+    return 0;
+}
+
+int shca_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+    struct shca_qp *qp = shca_qp(ibqp);
+    int rc = may_post(qp);
+
+    pthread_mutex_lock(&qp->sq_lock);
+    for (; !rc && wr; wr = wr->next) {
+        struct shca_wqe *w = slot(qp, qp->sq_prod);
+
+        if (SHCA_UNLIKELY(shca_fault_any())) {
+            rc = shca_fault_post_send(qp, wr);
+        }
+        if (qp->sq_prod - atomic_load_explicit(&qp->sq_released, memory_order_acquire) >=
+            qp->cap.max_send_wr) {
+            rc = ENOMEM; /* a full queue is for the caller to know, not misuse */
+        }
+        rc = rc ? rc : build(qp, wr, w);
+        if (rc) {
+            break;
+        }
+        if (SHCA_UNLIKELY(shca.check)) {
+            w->csum = checksum(qp, w);
+        }
+        qp->sq_prod++;
+        if (SHCA_UNLIKELY(shca.deferred)) {
+            if (!qp->on_pending) {
+                pend(qp, shca_now() + DEFER_NS);
+            }
+        } else if (qp->stall == SHCA_RUN) {
+            run(qp, UINT64_MAX);
+        }
+    }
+    if (SHCA_UNLIKELY(atomic_load(&qp->sm->o.state) == IBV_QPS_ERR + 1)) {
+        shca_sq_flush(qp);
+    }
+    pthread_mutex_unlock(&qp->sq_lock);
+    if (rc && bad) {
+        *bad = wr;
+    }
+    return rc;
+}
