@@ -120,22 +120,33 @@ static void put_end(struct vrb_text *t, const char *title, const struct vrb_end 
 }
 
 /* What to look at when packets get lost on the way; more = a further sentence. */
-static void put_path_advice(struct vrb_text *t, uint8_t link, const char *more)
+static void put_path_advice(struct vrb_text *t, const struct vrb_failure *f, const char *more)
 {
-    if (link == VRB_LINK_ROCE) {
-        vrb_text_block(t, "next:",
-                       "check that the two GIDs above are in networks that reach each other (ping "
-                       "their addresses; ibv_devinfo -v lists a port's GIDs), that no firewall "
-                       "filters UDP port 4791, that the MTU is the same on the whole way, and that "
-                       "priority flow control (PFC) or ECN keeps the fabric from dropping. %s",
-                       more);
-    } else {
+    const struct vrb_gid *gid = &f->local.gid;
+    const char *carrier = "that no firewall filters UDP port 4791";
+    const char *scope = "";
+
+    if (f->link == VRB_LINK_IB) {
         vrb_text_block(t, "next:",
                        "check the cable and both ports (ibstat, ibdiagnet), that the subnet "
                        "manager runs and gave out these LIDs (sminfo, ibtracert), and that both "
                        "ends are on the same fabric and partition. %s",
                        more);
+        return;
     }
+    if (gid->type == VRB_GID_ROCE_V1) {
+        carrier = "that both ports are on one Ethernet (RoCE v1 is not routed)";
+    }
+    if (vrb_gid_is_link_local(gid->raw)) {
+        scope = "These GIDs are link-local, which many networks do not carry: give the ports IP "
+                "addresses. ";
+    }
+    vrb_text_block(t, "next:",
+                   "%scheck that the two GIDs above reach each other (ping their addresses; "
+                   "ibv_devinfo -v lists a port's GIDs), %s, that the MTU is the same on the whole "
+                   "way, and that priority flow control (PFC) or ECN keeps the fabric from "
+                   "dropping. %s",
+                   scope, carrier, more);
 }
 
 /* A QP waits 4.096 us * 2^timeout per try (IBTA 9.7.6.1.3); devices may take up to 4 times that. */
@@ -158,7 +169,7 @@ static void put_wc_advice(struct vrb_text *t, const struct vrb_failure *f)
                        "peer's process or host is gone, or packets are lost between the two "
                        "addresses",
                        retry_seconds(f), f->ib_timeout, f->retry_count);
-        put_path_advice(t, f->link,
+        put_path_advice(t, f,
                         "If the peer's process ended first, its own output tells why. On a busy "
                         "fabric raise ib_timeout.");
         break;
@@ -217,7 +228,7 @@ static void put_unanswered(struct vrb_text *t, const struct vrb_failure *f)
     vrb_text_block(t, "cause:",
                    "nothing was ever heard from the peer: its process has ended or hangs, or no "
                    "packet gets through between the two addresses");
-    put_path_advice(t, f->link, "Other ports can be chosen with if_include or if_exclude.");
+    put_path_advice(t, f, "Other ports can be chosen with if_include or if_exclude.");
 }
 
 static void put_wireup(struct vrb_text *t, const struct vrb_failure *f)

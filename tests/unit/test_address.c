@@ -163,10 +163,10 @@ static void hostile_values(void **state)
     assert_int_equal(with_byte(&ib, 5, 'x', out), VRB_ERR_NOTSUP);
     assert_int_equal(with_byte(&ib, 6, 0, out), VRB_ERR_MALFORMED);
     assert_int_equal(with_byte(&ib, 6, VRB_MAX_RAILS + 1, out), VRB_ERR_MALFORMED);
-    assert_int_equal(with_byte(&ib, 6, 2, out), VRB_ERR_MALFORMED);       /* one is there */
-    assert_int_equal(with_byte(&ib, 8, 27, out), VRB_ERR_MALFORMED);      /* too short */
-    assert_int_equal(with_byte(&ib, 9, 0xff, out), VRB_ERR_MALFORMED);    /* too long */
-    assert_int_equal(with_byte(&ib, FIELDS, 0, out), VRB_ERR_MALFORMED);  /* link */
+    assert_int_equal(with_byte(&ib, 6, 2, out), VRB_ERR_MALFORMED);      /* one is there */
+    assert_int_equal(with_byte(&ib, 8, 27, out), VRB_ERR_MALFORMED);     /* too short */
+    assert_int_equal(with_byte(&ib, 9, 0xff, out), VRB_ERR_MALFORMED);   /* too long */
+    assert_int_equal(with_byte(&ib, FIELDS, 0, out), VRB_ERR_MALFORMED); /* link */
     assert_int_equal(with_byte(&ib, FIELDS, 77, out), VRB_ERR_MALFORMED);
     assert_int_equal(with_byte(&ib, FIELDS + 1, 0, out), VRB_ERR_MALFORMED); /* MTU */
     assert_int_equal(with_byte(&ib, FIELDS + 1, 6, out), VRB_ERR_MALFORMED);
@@ -176,7 +176,7 @@ static void hostile_values(void **state)
     assert_int_equal(with_byte(&ib, FIELDS + 7, 0xc0, out), VRB_ERR_MALFORMED); /* multicast LID */
     assert_int_equal(with_byte(&ib, FIELDS + 15, 1, out), VRB_ERR_MALFORMED);   /* 25-bit QPN */
     ib.lid = 0x0012;
-    assert_int_equal(with_byte(&ib, FIELDS + 6, 0, out), VRB_ERR_MALFORMED); /* LID 0 */
+    assert_int_equal(with_byte(&ib, FIELDS + 6, 0, out), VRB_ERR_MALFORMED);    /* LID 0 */
     assert_int_equal(with_byte(&roce, FIELDS + 12, 1, out), VRB_ERR_MALFORMED); /* QP 1 */
     roce.recv_size = 4096;
     assert_int_equal(with_byte(&roce, FIELDS + 21, 0, out), VRB_ERR_MALFORMED);
@@ -250,7 +250,8 @@ static void random_changes(void **state)
 
 static void kinds_of_gids(void **state)
 {
-    struct vrb_gid ll = gid(2, 0, "fe80::1"), top = gid(2, 0, "febf::1"), site = gid(2, 0, "fec0::1");
+    struct vrb_gid ll = gid(2, 0, "fe80::1"), top = gid(2, 0, "febf::1"),
+                   site = gid(2, 0, "fec0::1");
     struct vrb_gid v4 = gid(2, 0, "::ffff:10.1.2.3"), compat = gid(2, 0, "::10.1.2.3");
     struct vrb_gid none = {.type = 2};
 
@@ -288,16 +289,11 @@ static void texts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip),
-        cmocka_unit_test(full_size),
-        cmocka_unit_test(pack_refuses),
-        cmocka_unit_test(cut_at_every_length),
-        cmocka_unit_test(hostile_values),
-        cmocka_unit_test(useless_gids_are_left_out),
-        cmocka_unit_test(longer_addresses),
-        cmocka_unit_test(random_changes),
-        cmocka_unit_test(kinds_of_gids),
-        cmocka_unit_test(texts),
+        cmocka_unit_test(round_trip),       cmocka_unit_test(full_size),
+        cmocka_unit_test(pack_refuses),     cmocka_unit_test(cut_at_every_length),
+        cmocka_unit_test(hostile_values),   cmocka_unit_test(useless_gids_are_left_out),
+        cmocka_unit_test(longer_addresses), cmocka_unit_test(random_changes),
+        cmocka_unit_test(kinds_of_gids),    cmocka_unit_test(texts),
     };
 
     return cmocka_run_group_tests_name("address", tests, NULL, NULL);

@@ -26,12 +26,12 @@ static const struct vrb_hello good = {
 static void layout(void **state)
 {
     const uint8_t wanted[VRB_HELLO_SIZE] = {
-        'V',  'R',  'B',  'H',  1,    1,    3,    0,                  /* magic .. reason */
-        0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01,               /* source name */
-        0xf8, 0xf7, 0xf6, 0xf5, 0xf4, 0xf3, 0xf2, 0xf1,               /* destination name */
-        0x44, 0x33, 0x22, 0x11, 0x88, 0x77, 0x66, 0x55,               /* ids */
-        0x0c, 0x0b, 0x0a, 0x00, 0xfe, 0xff, 0xff, 0x00,               /* QPN, PSN */
-        0x00, 0x40, 0x00, 0x00, 0x40, 0x01, 3,    16,   1,    2,      /* receive size .. rails */
+        'V',  'R',  'B',  'H',  1,    1,    3,    0,          /* magic .. reason */
+        0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01,       /* source name */
+        0xf8, 0xf7, 0xf6, 0xf5, 0xf4, 0xf3, 0xf2, 0xf1,       /* destination name */
+        0x44, 0x33, 0x22, 0x11, 0x88, 0x77, 0x66, 0x55,       /* ids */
+        0x0c, 0x0b, 0x0a, 0x00, 0xfe, 0xff, 0xff, 0x00,       /* QPN, PSN */
+        0x00, 0x40, 0x00, 0x00, 0x40, 0x01, 3,    16,   1, 2, /* receive size .. rails */
     };
     uint8_t buf[VRB_HELLO_SIZE];
 
@@ -115,11 +115,11 @@ static void every_length(void **state)
     }
 }
 
-#define BAD(field, value)                                                                          \
-    do {                                                                                           \
-        struct vrb_hello bad_ = good, out_;                                                        \
-        bad_.field = value;                                                                        \
-        assert_int_equal(get_after_put(&bad_, &out_), VRB_ERR_MALFORMED);                          \
+#define BAD(field, value)                                                 \
+    do {                                                                  \
+        struct vrb_hello bad_ = good, out_;                               \
+        bad_.field = value;                                               \
+        assert_int_equal(get_after_put(&bad_, &out_), VRB_ERR_MALFORMED); \
     } while (0)
 
 static void bad_values(void **state)
@@ -215,14 +215,10 @@ static void reject_texts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layout),
-        cmocka_unit_test(round_trip),
-        cmocka_unit_test(every_length),
-        cmocka_unit_test(bad_values),
-        cmocka_unit_test(other_version),
-        cmocka_unit_test(spare_bits_are_ignored),
-        cmocka_unit_test(random_bytes),
-        cmocka_unit_test(reject_texts),
+        cmocka_unit_test(layout),        cmocka_unit_test(round_trip),
+        cmocka_unit_test(every_length),  cmocka_unit_test(bad_values),
+        cmocka_unit_test(other_version), cmocka_unit_test(spare_bits_are_ignored),
+        cmocka_unit_test(random_bytes),  cmocka_unit_test(reject_texts),
     };
 
     return cmocka_run_group_tests_name("hello", tests, NULL, NULL);

@@ -184,10 +184,14 @@ static void random_records(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layout),           cmocka_unit_test(round_trip),
-        cmocka_unit_test(short_packets),    cmocka_unit_test(every_first_byte),
-        cmocka_unit_test(record_sizes),     cmocka_unit_test(record_padding_is_zero),
-        cmocka_unit_test(record_round_trip), cmocka_unit_test(records_cut_short),
+        cmocka_unit_test(layout),
+        cmocka_unit_test(round_trip),
+        cmocka_unit_test(short_packets),
+        cmocka_unit_test(every_first_byte),
+        cmocka_unit_test(record_sizes),
+        cmocka_unit_test(record_padding_is_zero),
+        cmocka_unit_test(record_round_trip),
+        cmocka_unit_test(records_cut_short),
         cmocka_unit_test(random_records),
     };
 
