@@ -118,7 +118,7 @@ void vrb_peer_fail(struct vrb_peer *peer, int status, struct vrb_failure *f)
 {
     struct vrb_rail *rail = peer->rail;
     char text[2048];
-    int quiet = rail->closing || rail->failed;
+    int quiet = rail->closing || rail->failed || peer->leaving;
 
     if (peer->failed) {
         return;
@@ -135,7 +135,9 @@ void vrb_peer_fail(struct vrb_peer *peer, int status, struct vrb_failure *f)
     }
     vrb_rc_qp_stop(peer);
     vrb_rc_abandon(peer, status);
-    rail->cb.failed(rail->cb.ctx, peer, status, quiet ? NULL : text);
+    if (!peer->leaving) {
+        rail->cb.failed(rail->cb.ctx, peer, status, quiet ? NULL : text);
+    }
 }
 
 static void fail_in_words(struct vrb_peer *peer, int status, const char *what, const char *detail)
@@ -358,6 +360,7 @@ void vrb_peer_destroy(struct vrb_peer *peer, unsigned ms)
     struct vrb_rail *rail = peer->rail;
 
     vrb_lock(rail);
+    peer->leaving = 1;
     if (ms > 0 && !rail->failed) {
         settle(peer, ms);
     }

@@ -49,6 +49,7 @@ struct vrb_peer {
     uint64_t connect_started; /* ns */
     int remote_rail;
     uint32_t rx_posted;   /* receive buffers of the per-peer queue */
+    uint8_t leaving;      /* being destroyed: a failure is nobody's news */
     uint32_t cq_reserved; /* CQ room that they hold */
     char host[64];
 };
