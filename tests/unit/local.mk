@@ -9,6 +9,7 @@ unit_tests = \
 	tests/unit/test_explain \
 	tests/unit/test_filter \
 	tests/unit/test_hello \
+	tests/unit/test_map \
 	tests/unit/test_pairs \
 	tests/unit/test_wire \
 	tests/unit/test_wireup \
@@ -38,6 +39,8 @@ tests_unit_test_filter_SOURCES = tests/unit/test_filter.c $(unit_headers)
 tests_unit_test_filter_LDADD = $(unit_libs)
 tests_unit_test_hello_SOURCES = tests/unit/test_hello.c $(unit_headers)
 tests_unit_test_hello_LDADD = $(unit_libs)
+tests_unit_test_map_SOURCES = tests/unit/test_map.c $(unit_headers)
+tests_unit_test_map_LDADD = $(unit_libs)
 tests_unit_test_pairs_SOURCES = tests/unit/test_pairs.c $(unit_headers)
 tests_unit_test_pairs_LDADD = $(unit_libs)
 tests_unit_test_wire_SOURCES = tests/unit/test_wire.c $(unit_headers)
