@@ -53,6 +53,7 @@ no_grh() {
     vrb_pair --link roce 15 ibv_rc_pingpong -p @PORT -n 10 -- ibv_rc_pingpong -p @PORT -n 10 @SERVER
 }
 tap_fails "RoCE without a GID index is refused" 20 no_grh
+tap_like "$TAP_OUT" 'Failed to modify QP to RTR' "by ibv_modify_qp"
 too_long() {
     vrb_pair --link roce 15 ibv_ud_pingpong -p @PORT -g 3 -s 1025 -n 10 -- \
         ibv_ud_pingpong -p @PORT -g 3 -s 1025 -n 10 @SERVER
