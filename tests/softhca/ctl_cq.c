@@ -81,6 +81,18 @@ static int alloc_cq(struct shca_context *ctx, struct shca_cq *cq, uint32_t cqe)
     return 0;
 }
 
+/* Recursive: between start_poll and end_poll a program may deregister memory, which looks at CQs.
+ */
+static void init_poll_lock(struct shca_cq *cq)
+{
+    pthread_mutexattr_t a;
+
+    pthread_mutexattr_init(&a);
+    pthread_mutexattr_settype(&a, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&cq->poll_lock, &a);
+    pthread_mutexattr_destroy(&a);
+}
+
 struct ibv_cq *shca_new_cq(struct ibv_context *ibctx, int cqe, void *cq_context,
                            struct ibv_comp_channel *channel, int vector)
 {
@@ -118,7 +130,7 @@ struct ibv_cq *shca_new_cq(struct ibv_context *ibctx, int cqe, void *cq_context,
     cq->v.cq.cqe = cqe;
     pthread_mutex_init(&cq->v.cq.mutex, NULL);
     pthread_cond_init(&cq->v.cq.cond, NULL);
-    pthread_mutex_init(&cq->poll_lock, NULL);
+    init_poll_lock(cq);
     if (channel) {
         cq->sm->chan_gen = ((struct shca_channel *)channel)->gen;
         cq->sm->chan = ((struct shca_channel *)channel)->idx;

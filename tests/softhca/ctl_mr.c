@@ -154,7 +154,7 @@ static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t len, uint64_t io
     struct shca_mr *mr = NULL;
     int i = -1, rc = 0;
 
-    if (atomic_load(&ctx->sm->fatal)) {
+    if (shca_foreign() || atomic_load(&ctx->sm->fatal)) {
         rc = EIO;
     } else if (!len || len > ctx->sm->lim.max_mr_size || start + len < start) {
         rc = EINVAL;

@@ -349,6 +349,14 @@ static int modify(struct shca_qp *qp, struct ibv_qp_attr *a, int mask)
     if (to == IBV_QPS_ERR) {
         shca_sq_flush(qp);
     }
+    if (from == IBV_QPS_SQD && to == IBV_QPS_RTS) {
+        shca_sq_run(qp);
+    }
+    if (from == IBV_QPS_RTS && to == IBV_QPS_SQD && a->en_sqd_async_notify &&
+        (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY)) {
+        /* Nothing is in flight: what was posted is done or stays queued. */
+        shca_event_ctx(qp->ctx->idx, IBV_EVENT_SQ_DRAINED, qp->idx, qp->gen, 0);
+    }
     pthread_mutex_unlock(&qp->sq_lock);
     if ((mask & IBV_QP_STATE) && to == IBV_QPS_RESET) {
         after_reset(qp);

@@ -109,7 +109,8 @@ enum ibv_wc_status shca_deliver(struct sm_qp *to, const struct shca_rwqe *rw,
             shca_count(&shca.seg->devs[to->o.dev], SM_CNT_BOUNCE, 1);
             to->inflight = 0;
             shca_hazard_clear(hazard);
-            return IBV_WC_SUCCESS;
+            return atomic_load(&shca.seg->cqs[to->rcq].overrun) ? IBV_WC_LOC_QP_OP_ERR
+                                                                : IBV_WC_SUCCESS;
         }
         *err = by_copy(to, src, &dst, grh);
         if (*err == EFAULT) {
@@ -121,6 +122,9 @@ enum ibv_wc_status shca_deliver(struct sm_qp *to, const struct shca_rwqe *rw,
     }
     if (!*err || *err == EFAULT) {
         shca_cq_push(to->rcq, to->rcq_gen, e, NULL);
+        if (SHCA_UNLIKELY(atomic_load(&shca.seg->cqs[to->rcq].overrun))) {
+            e->status = IBV_WC_LOC_QP_OP_ERR; /* lost: the QP cannot go on */
+        }
     }
     to->inflight = 0;
     return (enum ibv_wc_status)e->status;

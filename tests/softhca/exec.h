@@ -57,6 +57,7 @@ enum ibv_wc_status shca_deliver(struct sm_qp *to, const struct shca_rwqe *rw,
 /* Fault rules of one RC request; true: *out is its outcome. */
 bool shca_fault_rc(struct shca_qp *qp, struct shca_wqe *w, struct shca_result *res,
                    enum shca_outcome *out);
+void shca_fault_passing(struct shca_qp *qp, const struct shca_fault_site *site);
 int shca_fault_post_send(const struct shca_qp *qp, const struct ibv_send_wr *wr);
 /* Site of a request of this QP, with the destination's host as peer. */
 struct shca_fault_site shca_fault_site(const struct shca_qp *qp, const struct shca_wqe *w,
@@ -69,7 +70,8 @@ uint64_t shca_fault_actions(uint64_t now);
 /* The region that `key` names, or NULL. */
 struct sm_mr *shca_mr_by_lkey(uint32_t key);
 struct sm_mr *shca_mr_by_rkey(uint32_t key);
-/* Translates SGEs of process `proc`; false: a key, a bound or a right is wrong. */
+/* Translates SGEs of process `proc` (pd 0: whatever the PD); false: a key, a bound or a right is
+ * wrong. */
 bool shca_gather(const struct sm_sge *sge, uint32_t n, uint32_t pd, uint32_t proc, uint32_t access,
                  struct shca_iov *out);
 /* The gather list of a work request (inline payload included). */

@@ -262,6 +262,11 @@ static bool run_one(struct shca_qp *qp)
     complete(qp, w, IBV_WC_SUCCESS, res.byte_len);
     qp->stall = SHCA_RUN;
     qp->sq_done++;
+    if (SHCA_UNLIKELY(atomic_load_explicit(&qp->scq->sm->overrun, memory_order_relaxed))) {
+        shca_qp_lock(qp->sm);
+        shca_qp_error(qp->sm, IBV_EVENT_QP_FATAL);
+        shca_unlock(&qp->sm->resp);
+    }
     return true;
 }
 
@@ -274,6 +279,9 @@ static void run(struct shca_qp *qp, uint64_t budget)
         if (SHCA_UNLIKELY(state == IBV_QPS_ERR + 1 || state == IBV_QPS_SQE + 1)) {
             shca_sq_flush(qp);
             return;
+        }
+        if (SHCA_UNLIKELY(state == IBV_QPS_SQD + 1)) {
+            return; /* goes on when the QP is back in RTS */
         }
         if (!run_one(qp)) {
             return;
@@ -478,7 +486,8 @@ static int may_post(const struct shca_qp *qp)
 {
     uint32_t state = atomic_load_explicit(&qp->sm->o.state, memory_order_relaxed);
 
-    if (SHCA_UNLIKELY(atomic_load_explicit(&qp->ctx->sm->fatal, memory_order_relaxed))) {
+    if (SHCA_UNLIKELY(shca_foreign() ||
+                      atomic_load_explicit(&qp->ctx->sm->fatal, memory_order_relaxed))) {
         return EIO;
     }
     if (SHCA_UNLIKELY(state < IBV_QPS_RTS + 1)) {

@@ -46,7 +46,7 @@ bool shca_gather(const struct sm_sge *sge, uint32_t n, uint32_t pd, uint32_t pro
             continue;
         }
         m = shca_mr_by_lkey(sge[i].lkey);
-        if (!m || m->o.proc != proc || m->pd != pd || (access & ~m->access) ||
+        if (!m || m->o.proc != proc || (pd && m->pd != pd) || (access & ~m->access) ||
             sge[i].addr < m->iova || sge[i].len > m->length ||
             sge[i].addr - m->iova > m->length - sge[i].len) {
             return false;

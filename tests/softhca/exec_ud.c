@@ -85,6 +85,19 @@ static void make_grh(struct packet *p, const struct sm_dev *d)
     }
 }
 
+/* Annex A17 wants the completion to tell the kind of RoCE packet. Adapters of the mlx5 family put
+ * it into the service level, and UCX counts on that: bit 3 UDP, bits 0-2 GRH, IPv6 or IPv4. */
+static uint8_t wc_sl(const struct packet *p, const struct sm_port *port)
+{
+    if (port->link == SM_LINK_IB) {
+        return p->path.sl;
+    }
+    if (p->grh[0] == 0 && p->grh[20] == 0x45) {
+        return 8 | 2;
+    }
+    return p->grh[6] == 17 ? 8 | 1 : 0;
+}
+
 static bool accepts(const struct sm_qp *to, const struct packet *p)
 {
     uint32_t state = atomic_load_explicit(&to->o.state, memory_order_acquire);
@@ -111,7 +124,7 @@ static void put(struct sm_qp *to, const struct packet *p)
         .byte_len = (uint32_t)p->data.len + 40,
         .src_qp = p->src_qpn,
         .slid = p->route.slid,
-        .sl = p->path.sl,
+        .sl = wc_sl(p, port),
         .pkey_index = to->pkey_index,
         .dlid_path_bits = (uint8_t)(p->route.dlid & ((1u << port->lmc) - 1)),
         .wc_flags = p->has_grh ? IBV_WC_GRH : 0,
@@ -270,6 +283,8 @@ static bool through_faults(struct shca_qp *qp, struct shca_wqe *w, struct packet
     struct shca_fault_site site = shca_fault_site(qp, w, &p->route);
     struct shca_fault_args a;
 
+    shca_fault_passing(qp, &site);
+    shca_route_resolve(qp->ctx->dev_idx, &p->path, &p->route);
     if (shca_fault_hit(SHCA_FAULT_UD_DROP, &site, NULL)) {
         shca_count(qp->ctx->sm, SM_CNT_UD_DROP, 1);
         shca_count(qp->ctx->sm, SM_CNT_FAULTS, 1);

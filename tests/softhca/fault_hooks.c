@@ -169,7 +169,7 @@ uint64_t shca_fault_actions(uint64_t now)
 }
 
 /* Actions that hit as requests pass. */
-static void passing(struct shca_qp *qp, const struct shca_fault_site *site)
+void shca_fault_passing(struct shca_qp *qp, const struct shca_fault_site *site)
 {
     static const enum shca_fault_point points[] = {
         SHCA_FAULT_PORT_DOWN, SHCA_FAULT_PORT_UP, SHCA_FAULT_GID_SET,
@@ -191,7 +191,7 @@ bool shca_fault_rc(struct shca_qp *qp, struct shca_wqe *w, struct shca_result *r
     struct shca_fault_site site = shca_fault_site(qp, w, &qp->route);
     struct shca_fault_args a;
 
-    passing(qp, &site);
+    shca_fault_passing(qp, &site);
     shca_route_resolve(qp->ctx->dev_idx, &qp->sm->path, &qp->route);
     if (qp->route.port && shca_fault_hit(SHCA_FAULT_PEER_KILL, &site, &a)) {
         struct sm_qp *to = shca_target(&qp->route, qp->sm->dest_qpn);

@@ -2,6 +2,7 @@
  *
  * SPDX-License-Identifier: BSD-3-Clause
  */
+#include "exec.h"
 #include "verbs_impl.h"
 
 #include <string.h>
@@ -33,6 +34,20 @@ static struct sm_rwqe *slot(const struct sm_rq *rq, uint64_t i)
     return (struct sm_rwqe *)((char *)shca_at(rq->off) + (i & (rq->size - 1)) * rq->stride);
 }
 
+/* A posted buffer belongs to the device: whoever reads it before the completion shall notice. */
+static void poison(const struct ibv_recv_wr *wr)
+{
+    struct shca_iov v;
+
+    if (!shca_gather((const struct sm_sge *)wr->sg_list, (uint32_t)wr->num_sge, 0, shca.proc_idx,
+                     IBV_ACCESS_LOCAL_WRITE, &v)) {
+        return; /* execution will report it */
+    }
+    for (uint32_t i = 0; i < v.n; i++) {
+        memset(v.v[i].iov_base, 0xdb, v.v[i].iov_len);
+    }
+}
+
 /* Posts one request. `released`: slots whose completion was polled (real providers free a slot
  * only then). Caller holds the posting lock. */
 static int put(struct sm_rq *rq, const struct ibv_recv_wr *wr, uint64_t released, const char *what)
@@ -45,6 +60,9 @@ static int put(struct sm_rq *rq, const struct ibv_recv_wr *wr, uint64_t released
     }
     if (prod - released >= rq->max_wr) {
         return ENOMEM; /* a full queue is for the caller to know, not misuse */
+    }
+    if (SHCA_UNLIKELY(shca.check)) {
+        poison(wr);
     }
     w = slot(rq, prod);
     w->wr_id = wr->wr_id;

@@ -54,6 +54,13 @@ struct shca {
 };
 extern struct shca shca;
 
+/* True in a child of fork() that did not attach itself (the parent's objects are not its own), and
+ * after this library's destructor. */
+static inline bool shca_foreign(void)
+{
+    return !shca.proc;
+}
+
 struct shca_device {
     struct ibv_device dev;
     char tail[SHCA_TAIL];
@@ -115,7 +122,6 @@ struct shca_cq {
     uint32_t async_events;
     _Atomic uint32_t refs; /* QPs */
     struct sm_cqe cur;     /* cq_ex: entry between start_poll and end_poll */
-    bool single_threaded;
 };
 
 struct shca_srq {

@@ -16,12 +16,6 @@ struct ibv_cq_ex *shca_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_
 struct ibv_cq *shca_new_cq(struct ibv_context *ctx, int cqe, void *cq_context,
                            struct ibv_comp_channel *channel, int vector);
 
-/* True in a child of fork() that did not attach itself: the parent's objects are not its own. */
-static inline bool shca_foreign(void)
-{
-    return !shca.proc;
-}
-
 /* ---- event.c ---- */
 
 /* Blocks until every delivered event of an object was acknowledged. */
