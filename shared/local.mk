@@ -34,6 +34,23 @@ libvrb_la_SOURCES = \
 	shared/rc/vrb_rc_rdma.c \
 	shared/rc/vrb_rc_recv.c \
 	shared/rc/vrb_rc_send.c \
+	shared/reliable/vrb_rel.c \
+	shared/reliable/vrb_rel.h \
+	shared/reliable/vrb_rel_ack.h \
+	shared/reliable/vrb_rel_cc.c \
+	shared/reliable/vrb_rel_cc.h \
+	shared/reliable/vrb_rel_env.c \
+	shared/reliable/vrb_rel_loss.c \
+	shared/reliable/vrb_rel_loss.h \
+	shared/reliable/vrb_rel_num.h \
+	shared/reliable/vrb_rel_pool.c \
+	shared/reliable/vrb_rel_pool.h \
+	shared/reliable/vrb_rel_rtt.c \
+	shared/reliable/vrb_rel_rtt.h \
+	shared/reliable/vrb_rel_rx.c \
+	shared/reliable/vrb_rel_rx.h \
+	shared/reliable/vrb_rel_tx.c \
+	shared/reliable/vrb_rel_tx.h \
 	shared/ud/vrb_ud.c \
 	shared/ud/vrb_ud.h \
 	shared/util/vrb_clock.h \
@@ -50,6 +67,8 @@ libvrb_la_SOURCES = \
 	shared/util/vrb_text.h \
 	shared/wire/vrb_hello.c \
 	shared/wire/vrb_hello.h \
+	shared/wire/vrb_ud_wire.c \
+	shared/wire/vrb_ud_wire.h \
 	shared/wire/vrb_wire.c \
 	shared/wire/vrb_wire.h \
 	shared/wireup/vrb_wireup.c \
