@@ -219,7 +219,7 @@ void shca_detach(void)
     }
     shca_reap_locked(&live);
     if (live == 0 && !atomic_load(&shca.seg->keep)) {
-        shca_wipe_dir(true);
+        shca_wipe(shca.dir_fd, shca.dir);
     }
     close(lfd);
     /* The mapping stays: another thread may still be polling. */

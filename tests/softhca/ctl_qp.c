@@ -282,7 +282,7 @@ static void reset(struct shca_qp *qp)
     atomic_store(&s->rq.cons, atomic_load(&s->rq.prod));
     atomic_store(&s->sq_flush, 0);
     s->comm_est = 0;
-    s->inflight = 0;
+    s->inflight = SM_TAKEN_NONE;
     qp->sq_done = qp->sq_prod;
     qp->stall = SHCA_RUN;
 }

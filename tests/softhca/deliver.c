@@ -107,7 +107,7 @@ enum ibv_wc_status shca_deliver(struct sm_qp *to, const struct shca_rwqe *rw,
         if (need <= shca.bounce + 40u && src->len <= shca.bounce &&
             by_bounce(to, src, &dst, grh, e)) {
             shca_count(&shca.seg->devs[to->o.dev], SM_CNT_BOUNCE, 1);
-            to->inflight = 0;
+            to->inflight = SM_TAKEN_NONE;
             shca_hazard_clear(hazard);
             return atomic_load(&shca.seg->cqs[to->rcq].overrun) ? IBV_WC_LOC_QP_OP_ERR
                                                                 : IBV_WC_SUCCESS;
@@ -126,6 +126,6 @@ enum ibv_wc_status shca_deliver(struct sm_qp *to, const struct shca_rwqe *rw,
             e->status = IBV_WC_LOC_QP_OP_ERR; /* lost: the QP cannot go on */
         }
     }
-    to->inflight = 0;
+    to->inflight = SM_TAKEN_NONE;
     return (enum ibv_wc_status)e->status;
 }

@@ -175,7 +175,7 @@ static enum shca_outcome do_write(struct rc_op *op)
         rw.nsge = 0; /* the immediate takes the request, not its buffers */
         shca_deliver(op->to, &rw, &none, 0, NULL, &e, &err);
     }
-    op->to->inflight = 0;
+    op->to->inflight = SM_TAKEN_NONE;
     return oc;
 }
 

@@ -5,7 +5,8 @@ noinst_LTLIBRARIES += libsofthca_core.la
 libsofthca_core_la_SOURCES = \
 	tests/softhca/shm_format.h tests/softhca/softhca.h \
 	tests/softhca/fault.h tests/softhca/fault_rule.h \
-	tests/softhca/shm_dir.h tests/softhca/shm.c tests/softhca/lock.c tests/softhca/heap.c \
+	tests/softhca/shm_dir.h tests/softhca/shm.c tests/softhca/shm_clean.c \
+	tests/softhca/lock.c tests/softhca/heap.c \
 	tests/softhca/reap.c tests/softhca/fabric.c tests/softhca/fabric_change.c \
 	tests/softhca/conf.c tests/softhca/evsend.c tests/softhca/misc.c \
 	tests/softhca/fault.c tests/softhca/fault_rule.c

@@ -173,7 +173,7 @@ bool shca_rq_take(struct sm_qp *sm, struct shca_rwqe *out)
     out->srq = sm->srq != UINT32_MAX;
     if (!out->srq) {
         ok = take(&sm->rq, out);
-        sm->inflight = ok;
+        sm->inflight = ok ? SM_TAKEN_RQ : SM_TAKEN_NONE;
         return ok;
     }
     s = &shca.seg->srqs[sm->srq];
@@ -181,6 +181,8 @@ bool shca_rq_take(struct sm_qp *sm, struct shca_rwqe *out)
     if (atomic_load(&s->o.state) && atomic_load(&s->o.gen) == sm->srq_gen) {
         ok = take(&s->rq, out);
         if (ok) {
+            sm->inflight_wr = out->wr_id;
+            sm->inflight = SM_TAKEN_SRQ;
             shca_srq_limit(s, sm->srq);
         }
     }
@@ -188,32 +190,45 @@ bool shca_rq_take(struct sm_qp *sm, struct shca_rwqe *out)
     return ok;
 }
 
+static void flush_one(struct sm_qp *sm, uint64_t wr_id, uint8_t flags)
+{
+    struct sm_cqe e = {
+        .wr_id = wr_id,
+        .status = IBV_WC_WR_FLUSH_ERR,
+        .opcode = IBV_WC_RECV,
+        .qp_num = sm->qpn,
+        .flags = flags,
+        .qp = (uint32_t)(sm - shca.seg->qps),
+    };
+
+    shca_cq_push(sm->rcq, sm->rcq_gen, &e, NULL);
+}
+
 void shca_rq_flush(struct sm_qp *sm)
 {
     struct shca_rwqe w;
 
     if (sm->srq != UINT32_MAX) {
+        if (sm->inflight == SM_ORPHAN) {
+            sm->inflight = SM_TAKEN_NONE;
+            flush_one(sm, sm->inflight_wr, SM_CQE_RECV | SM_CQE_SRQ);
+        }
         return;
     }
     while (take(&sm->rq, &w)) {
-        struct sm_cqe e = {
-            .wr_id = w.wr_id,
-            .status = IBV_WC_WR_FLUSH_ERR,
-            .opcode = IBV_WC_RECV,
-            .qp_num = sm->qpn,
-            .flags = SM_CQE_RECV,
-            .qp = (uint32_t)(sm - shca.seg->qps),
-        };
-
-        shca_cq_push(sm->rcq, sm->rcq_gen, &e, NULL);
+        flush_one(sm, w.wr_id, SM_CQE_RECV);
     }
 }
 
 void shca_qp_lock(struct sm_qp *sm)
 {
-    /* Whoever died in here had taken a request and not completed it: give it back. */
-    if (SHCA_UNLIKELY(shca_lock_recovered(&sm->resp)) && sm->inflight) {
+    if (SHCA_LIKELY(!shca_lock_recovered(&sm->resp))) {
+        return;
+    }
+    if (sm->inflight == SM_TAKEN_RQ) {
         atomic_fetch_sub(&sm->rq.cons, 1);
-        sm->inflight = 0;
+        sm->inflight = SM_TAKEN_NONE;
+    } else if (sm->inflight == SM_TAKEN_SRQ) {
+        sm->inflight = SM_ORPHAN;
     }
 }

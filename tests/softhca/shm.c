@@ -9,7 +9,6 @@
  */
 #include "shm_dir.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +16,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define SHM_DIR "/dev/shm"
 
 struct shca shca = {.dir_fd = -1, .strict = 1, .bounce = 1024, .lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -80,7 +77,7 @@ int shca_set_names(const char *fabric)
         return EINVAL;
     }
     snprintf(shca.fabric, sizeof(shca.fabric), "%s", fabric);
-    snprintf(shca.dir, sizeof(shca.dir), SHM_DIR "/softhca-%s", fabric);
+    snprintf(shca.dir, sizeof(shca.dir), SHCA_SHM_DIR "/" SHCA_DIR_PREFIX "%s", fabric);
     return 0;
 }
 
@@ -130,28 +127,6 @@ int shca_lock_dir(bool make)
     }
 }
 
-/* Removes everything in the directory; with `all`, the lock and the directory too. */
-void shca_wipe_dir(bool all)
-{
-    int fd = openat(shca.dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
-    struct dirent *e;
-
-    if (!d) {
-        return;
-    }
-    while ((e = readdir(d))) {
-        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && strcmp(e->d_name, "lock")) {
-            unlinkat(shca.dir_fd, e->d_name, 0);
-        }
-    }
-    closedir(d);
-    if (all) {
-        unlinkat(shca.dir_fd, "lock", 0);
-        rmdir(shca.dir);
-    }
-}
-
 static void load_conf(struct sm_seg *s)
 {
     const char *path = getenv("SOFTHCA_CONF");
@@ -195,7 +170,8 @@ static int make_seg(void)
     uint64_t size = (uint64_t)SEG_GIB << 30;
     int fd, rc;
 
-    shca_wipe_dir(false);
+    shca_wipe(shca.dir_fd, NULL);
+    shca_clean_stale();
     fd = openat(shca.dir_fd, "seg", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0) {
         return errno;
@@ -347,7 +323,7 @@ int shca_remove_fabric(const char *fabric, bool force)
     }
     rc = live && !force ? EBUSY : 0;
     if (!rc) {
-        shca_wipe_dir(true);
+        shca_wipe(shca.dir_fd, shca.dir);
     }
     close(lfd);
     return rc;

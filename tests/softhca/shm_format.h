@@ -216,6 +216,14 @@ struct sm_path {
     uint32_t flow;
 };
 
+/* A receive request is taken and its completion not pushed yet: what to do if the taker dies. */
+enum sm_inflight {
+    SM_TAKEN_NONE,
+    SM_TAKEN_RQ,  /* the ring gets it back */
+    SM_TAKEN_SRQ, /* others may have taken later ones: it stays with the QP ... */
+    SM_ORPHAN,    /* ... and is flushed with it, like the receive of a message cut short */
+};
+
 struct sm_qp {
     struct sm_obj o; /* state: enum ibv_qp_state + 1 */
     sm_lock resp;    /* responder half: initiators at work on this QP, and state changes */
@@ -239,7 +247,8 @@ struct sm_qp {
     uint32_t rq_psn, sq_psn;
     _Atomic uint32_t sq_flush; /* a peer broke this QP: its owner has to flush the send queue */
     uint32_t comm_est;         /* COMM_EST was reported */
-    uint32_t inflight;         /* a receive WQE is taken, its completion not pushed yet */
+    uint32_t inflight;         /* enum sm_inflight */
+    uint64_t inflight_wr;      /* wr_id of the SRQ request taken */
     struct sm_rq rq;
 };
 
