@@ -142,11 +142,11 @@ static void put_path_advice(struct vrb_text *t, const struct vrb_failure *f, con
                 "addresses. ";
     }
     vrb_text_block(t, "next:",
-                   "%scheck that the two GIDs above reach each other (ping their addresses; "
+                   "check that the two GIDs above reach each other (ping their addresses; "
                    "ibv_devinfo -v lists a port's GIDs), %s, that the MTU is the same on the whole "
                    "way, and that priority flow control (PFC) or ECN keeps the fabric from "
-                   "dropping. %s",
-                   scope, carrier, more);
+                   "dropping. %s%s",
+                   carrier, scope, more);
 }
 
 /* A QP waits 4.096 us * 2^timeout per try (IBTA 9.7.6.1.3); devices may take up to 4 times that. */

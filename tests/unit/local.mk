@@ -50,4 +50,4 @@ tests_unit_test_wireup_LDADD = $(unit_libs)
 tests_unit_test_wireup_sim_SOURCES = tests/unit/test_wireup_sim.c $(unit_headers)
 tests_unit_test_wireup_sim_LDADD = $(unit_libs)
 
-EXTRA_DIST += tests/unit/explain.golden
+EXTRA_DIST += tests/unit/explain.golden tests/fuzz
