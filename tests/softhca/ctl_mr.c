@@ -61,27 +61,44 @@ static uint64_t page_rounded(uint64_t addr, uint64_t len)
     return last - first;
 }
 
-/* What pinning does: fault the pages in, for writing if the region may be written. */
+/* The advice is unknown to kernels before 5.14, and then as invalid as a lacking permission. */
+static bool can_populate(void)
+{
+    static _Atomic int known; /* 0 not asked, 1 yes, 2 no */
+
+    if (!atomic_load(&known)) {
+        char probe[1];
+        uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+        uint64_t first = (uint64_t)(uintptr_t)probe & ~(page - 1);
+
+        atomic_store(&known,
+                     madvise((void *)(uintptr_t)first, page, MADV_POPULATE_READ) == 0 ? 1 : 2);
+    }
+    return atomic_load(&known) == 1;
+}
+
+/* What pinning does: fault the pages in, for writing if the region may be written. 0 or EFAULT. */
 static int pin(uint64_t addr, uint64_t len, bool write)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t first = addr & ~(page - 1);
     uint64_t bytes = page_rounded(addr, len);
+    unsigned char vec[1];
 
-    if (madvise((void *)(uintptr_t)first, bytes,
-                write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0) {
-        return 0;
-    }
-    if (errno == EINVAL) {
-        unsigned char vec[1];
+    if (can_populate()) {
+        int rc;
 
-        /* An older kernel: at least see that something is mapped at both ends. */
-        return mincore((void *)(uintptr_t)first, 1, vec) < 0 ||
-                       mincore((void *)(uintptr_t)(first + bytes - page), 1, vec) < 0
-                   ? EFAULT
-                   : 0;
+        do {
+            rc = madvise((void *)(uintptr_t)first, bytes,
+                         write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+        } while (rc < 0 && (errno == EAGAIN || errno == EINTR));
+        return rc < 0 ? EFAULT : 0;
     }
-    return errno == EHWPOISON ? EFAULT : errno == ENOMEM ? EFAULT : errno;
+    /* At least see that something is mapped at both ends. */
+    return mincore((void *)(uintptr_t)first, 1, vec) < 0 ||
+                   mincore((void *)(uintptr_t)(first + bytes - page), 1, vec) < 0
+               ? EFAULT
+               : 0;
 }
 
 static int account(const struct shca_context *ctx, uint64_t bytes)
@@ -162,7 +179,7 @@ static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t len, uint64_t io
         rc = ENOMEM;
     }
     rc = rc ? rc : check_access(access);
-    rc = rc ? rc : shca_fault_ctl_bytes(ctx, SHCA_FAULT_REG_MR_FAIL, len);
+    rc = rc ? rc : shca_fault_ctl_on(ctx, SHCA_FAULT_REG_MR_FAIL, SHCA_FAULT_SITE(.bytes = len));
     rc = rc ? rc : account(ctx, bytes);
     if (rc) {
         errno = rc;

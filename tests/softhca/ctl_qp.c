@@ -155,7 +155,9 @@ struct ibv_qp *shca_create_qp_ex(struct ibv_context *ibctx, struct ibv_qp_init_a
     } else {
         rc = check_caps(ctx, a);
     }
-    rc = rc ? rc : shca_fault_ctl(ctx, SHCA_FAULT_CREATE_QP_FAIL);
+    rc = rc ? rc
+            : shca_fault_ctl_on(ctx, SHCA_FAULT_CREATE_QP_FAIL,
+                                SHCA_FAULT_SITE(.qp_type = (int)a->qp_type));
     if (!rc) {
         qp = new_qp(ctx, a);
         rc = qp ? 0 : ENOMEM;
@@ -370,7 +372,10 @@ SHCA_EXPORT int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int
     struct shca_qp *qp = shca_qp(ibqp);
     int rc = atomic_load(&qp->ctx->sm->fatal) ? EIO : 0;
 
-    rc = rc ? rc : shca_fault_ctl(qp->ctx, SHCA_FAULT_MODIFY_QP_FAIL);
+    rc = rc ? rc
+            : shca_fault_ctl_on(qp->ctx, SHCA_FAULT_MODIFY_QP_FAIL,
+                                SHCA_FAULT_SITE(.qp_type = (int)ibqp->qp_type, .qpn = ibqp->qp_num,
+                                                .port = qp->sm->port_num));
     return rc ? rc : modify(qp, attr, mask);
 }
 

@@ -9,19 +9,20 @@
 
 int shca_fault_ctl(const struct shca_context *ctx, enum shca_fault_point point)
 {
-    return shca_fault_ctl_bytes(ctx, point, 0);
+    return shca_fault_ctl_on(ctx, point, (struct shca_fault_site){0});
 }
 
-int shca_fault_ctl_bytes(const struct shca_context *ctx, enum shca_fault_point point,
-                         uint64_t bytes)
+int shca_fault_ctl_on(const struct shca_context *ctx, enum shca_fault_point point,
+                      struct shca_fault_site site)
 {
     struct shca_fault_args a;
 
-    if (SHCA_LIKELY(!shca_fault_any()) ||
-        !shca_fault_hit(point,
-                        &SHCA_FAULT_SITE(.host = shca.seg->hosts[ctx->sm->host].name,
-                                         .dev = ctx->sm->name, .bytes = bytes),
-                        &a)) {
+    if (SHCA_LIKELY(!shca_fault_any())) {
+        return 0;
+    }
+    site.host = shca.seg->hosts[ctx->sm->host].name;
+    site.dev = ctx->sm->name;
+    if (!shca_fault_hit(point, &site, &a)) {
         return 0;
     }
     shca_count(ctx->sm, SM_CNT_FAULTS, 1);

@@ -375,8 +375,9 @@ int shca_strict(int err, const char *fmt, ...) SHCA_PRINTF(2, 3);
 int shca_fault_post_recv(const struct shca_context *ctx, uint32_t qpn); /* 0 or an errno */
 /* A control call passes its fault rule: 0 or the errno to return. */
 int shca_fault_ctl(const struct shca_context *ctx, enum shca_fault_point point);
-int shca_fault_ctl_bytes(const struct shca_context *ctx, enum shca_fault_point point,
-                         uint64_t bytes);
+/* The same, with what else is known of the site (host and device are filled in). */
+int shca_fault_ctl_on(const struct shca_context *ctx, enum shca_fault_point point,
+                      struct shca_fault_site site);
 
 static inline void shca_count(struct sm_dev *d, enum sm_counter c, uint64_t n)
 {
