@@ -9,7 +9,9 @@ set -u
 # shellcheck source=tests/lib/pair.sh
 . "$TOP/tests/lib/pair.sh"
 
-[ -x "$BUILD/softhca-ctl" ] || tap_skip_all "softhca-ctl is not built"
+if [ ! -x "$BUILD/softhca-ctl" ] || [ ! -e "$BUILD/.libs/libsofthca.so" ]; then
+    tap_skip_all "the software HCA is not built"
+fi
 tap_have ibv_devinfo ibv_rc_pingpong ibv_ud_pingpong || tap_skip_all "ibverbs-utils is not installed"
 
 # shellcheck disable=SC2031 # vrb_pair sets its own in a subshell
@@ -95,9 +97,8 @@ tap_like "$TAP_OUT" 'device shca0 \(FATAL\)' "status shows it"
 
 # --- a killed process is reaped
 # the program is the child of timeout(1), which is a child of the subshell
-for parent in "$keeper" "$(pgrep -P "$keeper")"; do
-    program=$(pgrep -P "$parent" -x ibv_rc_pingpong) && kill -KILL "$program" && break
-done
+parents=$keeper,$(pgrep -d , -P "$keeper")
+kill -KILL "$(pgrep -P "${parents%,}" -x ibv_rc_pingpong)"
 wait "$keeper" 2>/dev/null
 tap_run "reap after a kill" 10 "$ctl" reap
 tap_is "$(find /dev/shm -maxdepth 1 -name "softhca-$SOFTHCA_FABRIC*")" "" \
@@ -118,9 +119,9 @@ pingpong() {
 }
 tap_fails "retry exceeded" 20 pingpong ib 'rc.retry_exc host=node1 nth=50' ibv_rc_pingpong -n 200
 tap_like "$TAP_OUT" '(status|retry).*(12|retry exceeded)' "is what the program reports"
-tap_fails "completion in error" 20 pingpong roce 'wc.error status=REM_OP_ERR host=node0 nth=20' \
+tap_fails "completion in error" 20 pingpong roce 'wc.error status=REM_OP_ERR host=node1 nth=20' \
     ibv_rc_pingpong -g 3 -n 200
-tap_like "$TAP_OUT" 'remote operation error|status 11|11' "with the status that the rule says"
+tap_like "$TAP_OUT" 'remote operation error' "with the status that the rule says"
 tap_fails "QP creation fails" 20 pingpong ib 'create_qp.fail host=node1' ibv_rc_pingpong -n 10
 tap_fails "registration fails" 20 pingpong ib 'reg_mr.fail host=node1' ibv_rc_pingpong -n 10
 tap_run "duplicated completions do not come from a rule that never hits" 20 \

@@ -95,7 +95,20 @@ static uint64_t fault_salt(void)
     return ((uint64_t)shca.host_idx << 32) | (rank ? strtoull(rank, NULL, 10) + 1 : 0);
 }
 
-static void attach_faults(void)
+/* Before anything is held: a bad rule ends the program, since a test with half its faults would
+ * prove nothing. */
+static void check_faults(void)
+{
+    const char *rules = getenv("SOFTHCA_FAULTS");
+    char err[256];
+
+    if (rules && shca_fault_check(rules, err, sizeof(err)) != 0) {
+        shca_log("SOFTHCA_FAULTS: %s", err);
+        exit(2);
+    }
+}
+
+static int attach_faults(void)
 {
     const char *rules = getenv("SOFTHCA_FAULTS");
     char err[256];
@@ -103,8 +116,9 @@ static void attach_faults(void)
     shca_fault_attach(&shca.seg->faults, shca_seed_from_env(), fault_salt());
     if (rules && *rules && shca_fault_add(rules, false, err, sizeof(err)) != 0) {
         shca_log("SOFTHCA_FAULTS: %s", err);
-        exit(2); /* a test with half its faults would prove nothing */
+        return ENOSPC;
     }
+    return 0;
 }
 
 /* The child owns nothing: the parent's objects must survive its exit. What it inherits stays mapped
@@ -136,6 +150,7 @@ static int do_attach(void)
         return rc;
     }
     read_env();
+    check_faults();
     lfd = shca_lock_dir(true);
     if (lfd < 0) {
         rc = errno;
@@ -158,8 +173,8 @@ static int do_attach(void)
     }
     if (!rc) {
         prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); /* Yama: let peers write here */
-        attach_faults();
-        rc = shca_helper_start();
+        rc = attach_faults();
+        rc = rc ? rc : shca_helper_start();
     }
     if (rc) {
         shca_log("attaching to fabric %s: %s", shca.fabric, strerror(rc));
@@ -167,6 +182,7 @@ static int do_attach(void)
             atomic_store(&shca.proc->state, SM_PROC_FREE);
             shca.proc = NULL;
         }
+        shca_fault_detach();
         shca_unmap_seg();
     } else if (!fork_handled) {
         fork_handled = true;
