@@ -222,7 +222,8 @@ static void probe(struct vrb_rel *rel, uint64_t now)
     if (rel->loss.probes == 2) {
         vrb_rel_cc_restart(&rel->cc, rel->env->cfg.cc.initial);
     }
-    for (int i = rel->loss.probes > 1 ? 2 : 1; i > 0 && rel->tx.in_flight; i--) {
+    for (int i = rel->loss.probes > 1 && rel->loss.probes < 5 ? 2 : 1; i > 0 && rel->tx.in_flight;
+         i--) {
         vrb_rel_tx_lose_oldest(&rel->tx, &rel->env->pool, VRB_REL_PKT_PROBE);
         rel->probes_owed++;
         rel->env->stats.probes++;

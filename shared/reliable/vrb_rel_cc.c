@@ -5,8 +5,9 @@
 #include "reliable/vrb_rel_rtt.h"
 
 #define RATE_ONE 65535
-#define RATE_HEAVY (RATE_ONE / 8)
+#define RATE_MOST (RATE_ONE * 2 / 5)
 #define BURST_ROUND 16 /* packets that make a single round's loss rate meaningful */
+#define DIP_ROUNDS 2   /* the first one's packets still meet the old queue */
 
 void vrb_rel_cc_init(struct vrb_rel_cc *cc, const struct vrb_rel_cc_limits *limits,
                      uint16_t buffers, uint64_t next_pn)
@@ -18,14 +19,17 @@ void vrb_rel_cc_init(struct vrb_rel_cc *cc, const struct vrb_rel_cc_limits *limi
     cc->acked = cc->lost = 0;
     cc->loss_rate = 0;
     cc->buffers = buffers;
+    cc->before_dip = 0;
     cc->doubling = 1;
-    cc->used_up = 0;
+    cc->full = cc->used_up = 0;
+    cc->rounds = cc->dip = 0;
 }
 
 void vrb_rel_cc_sent(struct vrb_rel_cc *cc, uint32_t in_flight, uint32_t srtt, uint64_t now)
 {
-    if (in_flight >= cc->cwnd / VRB_REL_CWND_ONE) {
-        cc->used_up = 1;
+    if (in_flight >= vrb_rel_cc_allows(cc)) {
+        cc->full = 1;
+        cc->used_up |= in_flight >= cc->cwnd / VRB_REL_CWND_ONE;
     }
     if (cc->cwnd < VRB_REL_CWND_ONE) {
         cc->pace_until = now + (uint64_t)srtt * VRB_REL_CWND_ONE / cc->cwnd;
@@ -120,41 +124,76 @@ static void smooth_loss(struct vrb_rel_cc *cc, uint32_t total)
     cc->loss_rate = (uint16_t)(cc->loss_rate + (rate - cc->loss_rate) * weight / 256);
 }
 
-void vrb_rel_cc_round(struct vrb_rel_cc *cc, const struct vrb_rel_cc_limits *limits, uint32_t base,
-                      uint64_t next_pn)
+/* The loss rate up to which loss is not taken for congestion. */
+static uint32_t tolerated(const struct vrb_rel_cc *cc)
 {
-    uint32_t total = (uint32_t)cc->acked + cc->lost;
-    uint32_t floor = limits->floor * VRB_REL_CWND_ONE;
+    uint64_t share = 3 * (uint64_t)RATE_ONE * VRB_REL_CWND_ONE / cc->cwnd;
+
+    return share < RATE_ONE / 8 ? RATE_ONE / 8 : share > RATE_MOST ? RATE_MOST : (uint32_t)share;
+}
+
+static void decide(struct vrb_rel_cc *cc, const struct vrb_rel_cc_limits *limits, uint32_t base,
+                   uint32_t total)
+{
     int measured = cc->round_least != VRB_REL_NO_RTT && base != VRB_REL_NO_RTT;
     uint64_t queue = measured && cc->round_least > base ? cc->round_least - base : 0;
     uint64_t target = delay_target(cc, limits, measured ? base : 0);
-
-    if (total) {
-        smooth_loss(cc, total);
-    }
     int burst = total >= BURST_ROUND && cc->lost > total / 4;
-    int heavy = cc->lost && (burst || cc->loss_rate > RATE_HEAVY);
+    int heavy = cc->lost && cc->loss_rate > tolerated(cc);
+    uint32_t floor = limits->floor * VRB_REL_CWND_ONE;
 
     if (queue > target) {
         uint64_t cut = cc->cwnd * (queue - target) * 4 / (5 * (uint64_t)cc->round_least);
 
         cut = cut < cc->cwnd / 2 ? cut : cc->cwnd / 2;
-        shrink_to(cc, cc->cwnd - (uint32_t)cut, heavy ? VRB_REL_CWND_MIN : floor);
+        shrink_to(cc, cc->cwnd - (uint32_t)cut, heavy || burst ? VRB_REL_CWND_MIN : floor);
     } else if (burst) {
         shrink_to(cc, (uint32_t)((uint64_t)cc->cwnd * cc->acked / total), floor);
     } else if (heavy) {
         shrink_to(cc, cc->cwnd - (uint32_t)((uint64_t)cc->cwnd * cc->loss_rate / RATE_ONE / 2),
-                  floor);
+                  VRB_REL_CWND_MIN);
     } else if (cc->used_up) {
         grow(cc, queue, target, measured);
     }
     if (cc->cwnd > limits->max * VRB_REL_CWND_ONE) {
         cc->cwnd = limits->max * VRB_REL_CWND_ONE;
     }
+}
+
+/* Returns 1 while a dip goes on. */
+static int dip(struct vrb_rel_cc *cc)
+{
+    if (cc->dip) {
+        if (--cc->dip == 0 && cc->cwnd < cc->before_dip) {
+            cc->cwnd = cc->before_dip;
+        }
+        return 1;
+    }
+    if (++cc->rounds < VRB_REL_DIP_EVERY || cc->doubling || !cc->full) {
+        return 0;
+    }
+    cc->rounds = 0;
+    cc->dip = DIP_ROUNDS;
+    cc->before_dip = cc->cwnd;
+    cc->cwnd = vrb_rel_cc_allows(cc) * VRB_REL_CWND_ONE / 2;
+    return 1;
+}
+
+void vrb_rel_cc_round(struct vrb_rel_cc *cc, const struct vrb_rel_cc_limits *limits, uint32_t base,
+                      uint64_t next_pn)
+{
+    uint32_t total = (uint32_t)cc->acked + cc->lost;
+
+    if (total) {
+        smooth_loss(cc, total);
+    }
+    if (!dip(cc)) {
+        decide(cc, limits, base, total);
+    }
     cc->round_end = next_pn;
     cc->round_least = VRB_REL_NO_RTT;
     cc->acked = cc->lost = 0;
-    cc->used_up = 0;
+    cc->full = cc->used_up = 0;
 }
 
 void vrb_rel_cc_restart(struct vrb_rel_cc *cc, uint32_t packets)
@@ -163,4 +202,5 @@ void vrb_rel_cc_restart(struct vrb_rel_cc *cc, uint32_t packets)
         cc->cwnd = packets * VRB_REL_CWND_ONE;
     }
     cc->doubling = 1;
+    cc->rounds = cc->dip = 0;
 }

@@ -13,17 +13,25 @@
  *     share a bottleneck converge (Swift's flow scaling).
  *   - Loss alone is NOT a sign of congestion below 1 packet in 8: networks that lose at random are
  *     what this transport is for. IRN (SIGCOMM 2018) shows that bounding the window by the
- *     bandwidth-delay product is enough, and that is what the delay target does. Heavy loss (a
- *     queue too short to show as delay) shrinks the window to what gets through.
- *   - Neither delay nor loss alone pushes the window below cfg.window_floor: a host that is late in
- *     serving its queue looks like delay, a bad cable like loss. Both together can push it to 1/16
- *     packet, that is one packet every 16 RTTs (many-to-one with more senders than buffers).
+ *     bandwidth-delay product is enough, and that is what the delay target does. Heavier loss (a
+ *     queue too short to show as delay) shrinks the window, until it is so small that it tolerates
+ *     that loss: 3 packets in a window's worth, at most 2 in 5.
+ *   - Delay alone does not push the window below cfg.cc.floor: a host that is late in serving its
+ *     queue looks like a full switch. Delay and heavy loss together push it to 1/16 packet, that is
+ *     one packet every 16 RTTs (many-to-one with more senders than buffers).
+ *   - Every 64 rounds the window dips to half for two rounds, so that the share of a standing queue
+ *     that is ours drains and the RTT of the empty network is seen again. Without it, a flow that
+ *     started on top of another's queue would take that queue for distance for ever, and get more
+ *     than its share.
  *
  * The receiver's advertised buffers bound the packets in flight at once, never below one: a
  * receiver can slow a sender to one packet per RTT, not stop it, so there is no closed window to
  * reopen and nothing to deadlock on.
  *
- * A window that was not used up does not grow. */
+ * A window that was not used up does not grow.
+ *
+ * What this costs: two streams that start together share a link within about 1 : 2 at first, and
+ * converge; tests/unit/reliable_report prints figures. */
 #ifndef VRB_REL_CC_H
 #define VRB_REL_CC_H
 
@@ -31,6 +39,7 @@
 
 #define VRB_REL_CWND_ONE 256 /* one packet: windows are fixed-point */
 #define VRB_REL_CWND_MIN (VRB_REL_CWND_ONE / 16)
+#define VRB_REL_DIP_EVERY 64 /* rounds */
 
 struct vrb_rel_cc_limits {
     uint32_t initial, floor, max; /* packets */
@@ -46,7 +55,11 @@ struct vrb_rel_cc {
     uint16_t loss_rate;   /* smoothed, 65535 = all */
     uint16_t buffers;     /* advertised by the peer */
     uint8_t doubling;     /* at the start, or after a blackout */
-    uint8_t used_up;      /* the window was the limit at some moment of this round */
+    uint8_t full;         /* as much was in flight as may be, at some moment of this round */
+    uint8_t used_up;      /* and the limit was the window, not the peer's buffers */
+    uint8_t rounds;       /* since the last dip; wraps, which is only another dip's time */
+    uint8_t dip;          /* rounds that a dip goes on */
+    uint32_t before_dip;  /* the window to return to */
 };
 
 void vrb_rel_cc_init(struct vrb_rel_cc *cc, const struct vrb_rel_cc_limits *limits,
