@@ -27,15 +27,30 @@ mpi() {
         return
     fi
     tap_run "$name" 70 vrb_mpirun --btl self,openib --link ib --ranks "$ranks" --timeout 60 \
+        --counters "$TAP_TMP/counters" \
         "${options[@]}" -- "$BUILD/tests/mpi/$program" "$@"
 }
 
+# counted COUNTER NAME: the run before used this operation
+counted() {
+    local total
+    total=$(vrb_counter "$TAP_TMP/counters" "$1")
+    if [ "$total" -gt 0 ]; then
+        tap_ok "$2"
+    else
+        tap_notok "$2" "$(cat "$TAP_TMP/counters")"
+    fi
+}
+
 mpi "" 2 pingpong -- --iterations 1 --max-size 1M
+counted read "large messages by RDMA read"
 mpi "" 4 collectives -- --iterations 1 --max-size 64K
-mpi "(RDMA write)" 2 pingpong --mca btl_openib_flags 2 -- --iterations 1 --max-size 1M
+mpi "(RDMA write)" 2 pingpong --mca btl_openib_flags 3 -- --iterations 1 --max-size 1M
+counted write "large messages by RDMA write"
 mpi "(eager RDMA)" 2 pingpong --mca btl_openib_use_eager_rdma 1 -- --iterations 1 --max-size 64K
 mpi "(SRQ only)" 4 collectives --mca btl_openib_receive_queues S,65536,128,64,32 -- \
     --iterations 1 --max-size 64K
 mpi "(lost and doubled datagrams)" 4 collectives \
-    --fault 'ud.drop prob=0.02;ud.dup prob=0.02' -- --iterations 1 --max-size 16K
+    --fault 'ud.drop every=4;ud.dup every=5' -- --iterations 1 --max-size 16K
+counted fault.ud.drop "datagrams were lost"
 tap_done

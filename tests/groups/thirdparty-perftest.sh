@@ -22,7 +22,7 @@ perf() {
     tap_run "$name ($link)" 30 vrb_pair --link "$link" --counters "$counters" 25 \
         "$@" -F -p @PORT "${gid[@]}" -- "$@" -F -p @PORT "${gid[@]}" @SERVER || return
     tap_like "$TAP_OUT" '^ *[0-9]+ +[0-9]+ +[0-9.]+ +[0-9.]+' "$name ($link): figures"
-    total=$(sed -n "s/.*\.$counter \([0-9]*\)$/\1/p" "$counters" | awk '{ n += $1 } END { print n + 0 }')
+    total=$(vrb_counter "$counters" "$counter")
     if [ "$total" -ge "$least" ]; then
         tap_ok "$name ($link): $counter counted"
     else

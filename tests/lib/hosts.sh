@@ -16,6 +16,7 @@
 #   --conf FILE        its configuration (SOFTHCA_CONF)
 #   --exec sync|deferred  its execution mode (SOFTHCA_EXEC)
 #   --fabric NAME      name of the fabric (a private one)
+#   --counters FILE    what softhca-ctl counters says after the run
 #   --timeout SECONDS  limit of the whole run (120); status 124 if it is hit
 #   --no-softhca       the machine's own devices, all ranks on this machine
 #   --arg ARG          one more argument of mpirun itself
@@ -31,6 +32,8 @@
 # ended when the limit is hit.
 
 VRB_LIB=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=counters.sh
+. "$VRB_LIB/counters.sh"
 : "${TOP:=$(cd "$VRB_LIB/../.." && pwd)}"
 : "${BUILD:=$TOP/_build}"
 : "${PREFIX:=$TOP/_inst}"
@@ -73,11 +76,11 @@ vrb_mpirun() (
     set -u
     ranks=2 hosts=2 link=ib btl=self,verbs pml=ob1 ucx_tls=rc_verbs,ud_verbs,self
     limit=120 softhca=1 verbose=0 fabric='' conf='' fault='' exec_mode=''
-    extra=() environment=()
+    counters='' extra=() environment=()
     while [ $# -gt 0 ]; do
         case $1 in
         --ranks | --hosts | --link | --btl | --pml | --ucx-tls | --env | --fault | --conf | --exec | \
-            --fabric | --timeout | --arg)
+            --fabric | --counters | --timeout | --arg)
             [ $# -ge 2 ] || _vrb_die "$1 needs a value"
             ;;
         --mca) [ $# -ge 3 ] || _vrb_die "--mca needs a name and a value" ;;
@@ -94,6 +97,7 @@ vrb_mpirun() (
         --conf) conf=$2 && shift ;;
         --exec) exec_mode=$2 && shift ;;
         --fabric) fabric=$2 && shift ;;
+        --counters) counters=$2 && shift ;;
         --timeout) limit=$2 && shift ;;
         --arg) extra+=("$2") && shift ;;
         --mca) extra+=(--mca "$2" "$3") && shift 2 ;;
@@ -217,6 +221,12 @@ vrb_mpirun() (
     sleeper=$!
     trap 'stopped=1; kill -TERM $job 2>/dev/null' INT TERM HUP
     stopped=0 ended=''
+    if [ -n "$counters" ] && [ $softhca -eq 1 ]; then
+        # the fabric is made by its first process and goes with its last, unless it is kept
+        until "$ctl" --fabric "$fabric" keep on 2>/dev/null || ! kill -0 "$job" 2>/dev/null; do
+            sleep 0.05
+        done
+    fi
     wait -n -p ended "$job" "$sleeper"
     status=$?
     if [ "${ended:-}" != "$job" ]; then
@@ -243,6 +253,10 @@ vrb_mpirun() (
         [ $status -ne 0 ] || status=125
     fi
     if [ $softhca -eq 1 ]; then
+        if [ -n "$counters" ]; then
+            "$ctl" --fabric "$fabric" counters >"$counters"
+            "$ctl" --fabric "$fabric" keep off
+        fi
         [ ! -x "$ctl" ] || "$ctl" --fabric "$fabric" reap >/dev/null 2>&1
         for file in /dev/shm/softhca-"$fabric" /dev/shm/softhca-"$fabric".*; do
             [ -e "$file" ] || continue

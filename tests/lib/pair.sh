@@ -17,6 +17,8 @@
 #   vrb_free_port        prints a TCP port that nobody listens on
 
 VRB_LIB=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=counters.sh
+. "$VRB_LIB/counters.sh"
 : "${TOP:=$(cd "$VRB_LIB/../.." && pwd)}"
 : "${BUILD:=$TOP/_build}"
 

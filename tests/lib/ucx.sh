@@ -18,6 +18,6 @@ ucx_pair() {
     local link=$1 tls=$2 seconds=$3
     shift 3
     vrb_pair --link "$link" --env "UCX_TLS=$tls" --env "UCX_NET_DEVICES=$(ucx_device "$link")" \
-        --env UCX_WARN_UNUSED_ENV_VARS=n "$seconds" \
+        --env UCX_WARN_UNUSED_ENV_VARS=n --env UCX_HANDLE_ERRORS=none "$seconds" \
         ucx_perftest -p @PORT -f "$@" -- ucx_perftest -p @PORT -f "$@" @SERVER
 }
