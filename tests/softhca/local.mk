@@ -38,6 +38,25 @@ noinst_PROGRAMS += softhca_wr_test
 softhca_wr_test_SOURCES = tests/softhca/wr_test.c
 softhca_wr_test_LDADD = $(IBVERBS_LIBS)
 
+# Conformance programs, plain verbs too: group softhca runs them.
+softhca_t_common = tests/softhca/t_common.h tests/softhca/t_common.c
+noinst_PROGRAMS += softhca_t_semantics softhca_t_control softhca_t_ud softhca_t_peers \
+	softhca_t_threads softhca_t_reach softhca_t_early
+softhca_t_semantics_SOURCES = tests/softhca/t_semantics.c $(softhca_t_common)
+softhca_t_semantics_LDADD = $(IBVERBS_LIBS) -lpthread
+softhca_t_control_SOURCES = tests/softhca/t_control.c $(softhca_t_common)
+softhca_t_control_LDADD = $(IBVERBS_LIBS) -lpthread
+softhca_t_ud_SOURCES = tests/softhca/t_ud.c $(softhca_t_common)
+softhca_t_ud_LDADD = $(IBVERBS_LIBS) -lpthread
+softhca_t_peers_SOURCES = tests/softhca/t_peers.c $(softhca_t_common)
+softhca_t_peers_LDADD = $(IBVERBS_LIBS) -lpthread
+softhca_t_threads_SOURCES = tests/softhca/t_threads.c $(softhca_t_common)
+softhca_t_threads_LDADD = $(IBVERBS_LIBS) -lpthread
+softhca_t_reach_SOURCES = tests/softhca/t_reach.c $(softhca_t_common)
+softhca_t_reach_LDADD = $(IBVERBS_LIBS) -lpthread
+softhca_t_early_SOURCES = tests/softhca/t_early.c $(softhca_t_common)
+softhca_t_early_LDADD = $(IBVERBS_LIBS) -lpthread
+
 if VRB_CMOCKA
 check_PROGRAMS += softhca_fault_test
 TESTS += softhca_fault_test
