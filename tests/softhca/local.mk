@@ -30,7 +30,7 @@ libsofthca_la_LDFLAGS = $(AM_LDFLAGS) $(VRB_NOINST_MODULE_FLAGS)
 libsofthca_la_LIBADD = libsofthca_core.la -lpthread -ldl
 
 noinst_PROGRAMS += softhca-ctl
-softhca_ctl_SOURCES = tests/softhca/softhca_ctl.c
+softhca_ctl_SOURCES = tests/softhca/softhca_ctl.c tests/softhca/show.h tests/softhca/show.c
 softhca_ctl_LDADD = libsofthca_core.la -lpthread
 
 # Plain verbs: group softhca-wr runs it on both devices.

@@ -2,6 +2,7 @@
  *
  * SPDX-License-Identifier: BSD-3-Clause
  */
+#include "show.h"
 #include "softhca.h"
 
 #include <arpa/inet.h>
@@ -10,27 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const port_states[] = {"NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "DEFER"};
-static const char *const gid_types[] = {"IB", "RoCE v1", "RoCE v2"};
-static const char *const counter_names[SM_CNT_N] = {[SM_CNT_SEND] = "send",
-                                                    [SM_CNT_WRITE] = "write",
-                                                    [SM_CNT_READ] = "read",
-                                                    [SM_CNT_ATOMIC] = "atomic",
-                                                    [SM_CNT_UD_SEND] = "ud_send",
-                                                    [SM_CNT_UD_DROP] = "ud_drop",
-                                                    [SM_CNT_RNR] = "rnr",
-                                                    [SM_CNT_TIMEOUT] = "timeout",
-                                                    [SM_CNT_ERR_WC] = "error_wc",
-                                                    [SM_CNT_BOUNCE] = "bounce",
-                                                    [SM_CNT_BYTES] = "bytes",
-                                                    [SM_CNT_FAULTS] = "faults",
-                                                    [SM_CNT_REG_MR] = "registration"};
-
 static const char usage_text[] =
     "usage: softhca-ctl [--fabric NAME] COMMAND\n"
     "  list                                    the fabrics of this machine\n"
     "  status                                  processes, hosts, devices, ports, fault rules\n"
     "  counters                                operations and faults, one `what value` per line\n"
+    "  queues                                  QPs, SRQs and CQs: state, peers, how full\n"
     "  port up|down HOST DEV [PORT]            port state, with its asynchronous event\n"
     "  gid set HOST DEV PORT INDEX ADDRESS [ib|v1|v2]   entry of the GID table\n"
     "  gid clear HOST DEV PORT INDEX\n"
@@ -74,116 +60,6 @@ static int number(const char *text, unsigned long max, unsigned long *value)
     *value = strtoul(text, &end, 0);
     if (errno || end == text || *end || text[0] == '-' || *value > max) {
         return fail("'%s' is not a number up to %lu", text, max);
-    }
-    return 0;
-}
-
-/* ---- what is there ---- */
-
-static void print_gids(const struct sm_port *p)
-{
-    static const uint8_t none[16];
-    char text[INET6_ADDRSTRLEN];
-
-    for (unsigned int i = 0; i < p->ngids && i < SM_MAX_GIDS; i++) {
-        const struct sm_gid *g = &p->gids[i];
-
-        if (memcmp(g->raw, none, 16) == 0) {
-            continue;
-        }
-        inet_ntop(AF_INET6, g->raw, text, sizeof(text));
-        printf("      gid %2u  %-40s %s\n", i, text, gid_types[g->type < 3 ? g->type : 0]);
-    }
-}
-
-static void print_device(const struct sm_dev *d)
-{
-    printf("  device %s%s: %u QPs, %u CQs, %u SRQs, %u MRs\n", d->name,
-           atomic_load(&d->fatal) ? " (FATAL)" : "", atomic_load(&d->nqp), atomic_load(&d->ncq),
-           atomic_load(&d->nsrq), atomic_load(&d->nmr));
-    for (unsigned int i = 0; i < d->nports && i < SM_MAX_PORTS; i++) {
-        const struct sm_port *p = &d->ports[i];
-        uint32_t state = atomic_load(&p->state);
-
-        printf("    port %u  %s  %s  mtu %u  net %s", i + 1,
-               p->link == SM_LINK_ETH ? "Ethernet" : "InfiniBand",
-               port_states[state < 6 ? state : 0], 128u << p->active_mtu, p->net);
-        if (p->link == SM_LINK_IB) {
-            printf("  lid 0x%x lmc %u", p->lid, p->lmc);
-        }
-        putchar('\n');
-        print_gids(p);
-    }
-}
-
-static void print_rules(void)
-{
-    const struct shca_fault_shared *f = &shca.seg->faults;
-
-    for (int i = 0; i < SHCA_FAULT_RULES; i++) {
-        const struct shca_fault_slot *s = &f->slot[i];
-
-        if (atomic_load(&s->state) == 2) {
-            printf("fault %d  %s  passes %llu  hits %llu  %.*s\n", i,
-                   atomic_load(&s->origin) ? "everyone" : "some",
-                   (unsigned long long)atomic_load(&s->passes),
-                   (unsigned long long)atomic_load(&s->hits), SHCA_FAULT_TEXT - 1, s->text);
-        }
-    }
-}
-
-static int cmd_status(void)
-{
-    const struct sm_seg *seg = shca.seg;
-
-    printf("fabric %s%s\n", shca.fabric, atomic_load(&seg->keep) ? " (kept)" : "");
-    for (int i = 0; i < SM_MAX_PROCS; i++) {
-        const struct sm_proc *p = &seg->procs[i];
-
-        if (atomic_load(&p->state) == SM_PROC_LIVE) {
-            printf("process %d  host %s  registered %llu  %s\n", p->pid,
-                   p->host < SM_MAX_HOSTS ? seg->hosts[p->host].name : "?",
-                   (unsigned long long)atomic_load(&p->locked_bytes),
-                   shca_proc_alive(p) ? "alive" : "dead");
-        }
-    }
-    for (int i = 0; i < SM_MAX_HOSTS; i++) {
-        const struct sm_host *h = &seg->hosts[i];
-
-        if (!atomic_load(&h->used)) {
-            continue;
-        }
-        printf("host %s\n", h->name);
-        for (unsigned int k = 0; k < h->ndevs && k < SM_MAX_DEVS_PER_HOST; k++) {
-            if (h->devs[k] < SM_MAX_DEVS) {
-                print_device(&seg->devs[h->devs[k]]);
-            }
-        }
-    }
-    print_rules();
-    return 0;
-}
-
-static int cmd_counters(void)
-{
-    for (int i = 0; i < SM_MAX_DEVS; i++) {
-        const struct sm_dev *d = &shca.seg->devs[i];
-
-        if (!atomic_load(&d->used) || d->host >= SM_MAX_HOSTS) {
-            continue;
-        }
-        for (int c = 0; c < SM_CNT_N; c++) {
-            printf("%s.%s.%s %llu\n", shca.seg->hosts[d->host].name, d->name,
-                   counter_names[c] ? counter_names[c] : "?",
-                   (unsigned long long)atomic_load(&d->cnt[c]));
-        }
-    }
-    for (int i = 0; i < SHCA_FAULT_POINTS; i++) {
-        unsigned long long hits = atomic_load(&shca.seg->faults.point_hits[i]);
-
-        if (hits) {
-            printf("fault.%s %llu\n", shca_fault_point_name((enum shca_fault_point)i), hits);
-        }
     }
     return 0;
 }
@@ -449,6 +325,12 @@ int main(int argc, char **argv)
         int (*run)(int argc, char **argv);
     } commands[] = {{"port", cmd_port}, {"gid", cmd_gid},       {"lid", cmd_lid},
                     {"dev", cmd_dev},   {"inject", cmd_inject}, {"keep", cmd_keep}};
+    static const struct {
+        const char *name;
+        int (*run)(void);
+    } views[] = {{"status", shca_show_status},
+                 {"counters", shca_show_counters},
+                 {"queues", shca_show_queues}};
     const char *fabric = NULL, *cmd;
     int rc;
 
@@ -486,11 +368,10 @@ int main(int argc, char **argv)
         return rc == ENOENT ? fail("no such fabric: %s (none of its programs runs)", shca.fabric)
                             : done(rc, shca.fabric);
     }
-    if (strcmp(cmd, "status") == 0 && argc == 1) {
-        return cmd_status();
-    }
-    if (strcmp(cmd, "counters") == 0 && argc == 1) {
-        return cmd_counters();
+    for (size_t i = 0; i < sizeof(views) / sizeof(views[0]); i++) {
+        if (strcmp(cmd, views[i].name) == 0 && argc == 1) {
+            return views[i].run();
+        }
     }
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
         if (strcmp(cmd, commands[i].name) == 0) {
