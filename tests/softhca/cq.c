@@ -47,11 +47,13 @@ static bool fill_bounce(struct sm_cq *c, struct sm_cqe *e, const struct shca_pay
     struct sm_bounce *b;
     uint8_t *d;
 
+    uint64_t at = atomic_load_explicit(&c->bprod, memory_order_relaxed);
+
     if (p->len + (p->grh ? 40u : 0u) > c->bmax ||
-        c->bprod - atomic_load_explicit(&c->bcons, memory_order_acquire) >= c->nbounce) {
+        at - atomic_load_explicit(&c->bcons, memory_order_acquire) >= c->nbounce) {
         return false;
     }
-    b = bounce_slot(c, c->bprod);
+    b = bounce_slot(c, at);
     d = b->data;
     if (p->grh) {
         memcpy(d, p->grh, 40);
@@ -64,7 +66,7 @@ static bool fill_bounce(struct sm_cq *c, struct sm_cqe *e, const struct shca_pay
     b->len = (uint32_t)(d - b->data);
     b->nsegs = p->ndst;
     memcpy(b->seg, p->dst, p->ndst * sizeof(b->seg[0]));
-    c->bprod++;
+    atomic_store_explicit(&c->bprod, at + 1, memory_order_relaxed); /* published with the CQE */
     e->bounce = 1;
     return true;
 }
@@ -126,7 +128,7 @@ static void copy_out(struct sm_cq *c, struct sm_cqe *e)
 
 static void release_slots(const struct sm_cqe *e)
 {
-    struct shca_qp *qp = shca.qps[e->qp];
+    struct shca_qp *qp = atomic_load_explicit(&shca.qps[e->qp], memory_order_acquire);
 
     if (!qp) {
         return;
@@ -262,10 +264,20 @@ static void drain(struct shca_cq *cq)
 void shca_cq_drain_bounces(void)
 {
     for (uint32_t i = 0; i < shca.seg->hiwater[SM_T_CQ]; i++) {
-        struct shca_cq *cq = shca.cqs[i];
+        struct shca_cq *cq;
 
-        if (cq && atomic_load(&cq->sm->bcons) != cq->sm->bprod) {
+        pthread_mutex_lock(&shca.lock);
+        cq = shca.cqs[i];
+        if (cq && atomic_load(&cq->sm->bcons) == atomic_load(&cq->sm->bprod)) {
+            cq = NULL;
+        }
+        if (cq) {
+            atomic_fetch_add(&cq->users, 1); /* its destruction waits */
+        }
+        pthread_mutex_unlock(&shca.lock);
+        if (cq) {
             drain(cq);
+            atomic_fetch_sub(&cq->users, 1);
         }
     }
 }

@@ -4,6 +4,7 @@
  */
 #include "verbs_impl.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -138,7 +139,9 @@ struct ibv_cq *shca_new_cq(struct ibv_context *ibctx, int cqe, void *cq_context,
     }
     atomic_fetch_add(&ctx->ncq, 1);
     atomic_fetch_add(&ctx->sm->ncq, 1);
+    pthread_mutex_lock(&shca.lock);
     shca.cqs[cq->idx] = cq;
+    pthread_mutex_unlock(&shca.lock);
     return &cq->v.cq;
 }
 
@@ -183,6 +186,9 @@ SHCA_EXPORT int ibv_destroy_cq(struct ibv_cq *ibcq)
     pthread_mutex_lock(&shca.lock);
     shca.cqs[cq->idx] = NULL;
     pthread_mutex_unlock(&shca.lock);
+    while (atomic_load(&cq->users)) {
+        sched_yield();
+    }
     shca_wait_events(&ibcq->mutex, &ibcq->cond, &ibcq->comp_events_completed, &cq->comp_events);
     shca_wait_events(&ibcq->mutex, &ibcq->cond, &ibcq->async_events_completed, &cq->async_events);
     if (ibcq->channel) {
@@ -261,7 +267,9 @@ static struct ibv_srq *new_srq(struct ibv_pd *pd, void *srq_context, struct ibv_
     atomic_fetch_add(&((struct shca_pd *)pd)->refs, 1);
     atomic_fetch_add(&ctx->nsrq, 1);
     atomic_fetch_add(&ctx->sm->nsrq, 1);
+    pthread_mutex_lock(&shca.lock);
     shca.srqs[srq->idx] = srq;
+    pthread_mutex_unlock(&shca.lock);
     return &srq->srq;
 }
 

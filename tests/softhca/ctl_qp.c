@@ -180,7 +180,7 @@ struct ibv_qp *shca_create_qp_ex(struct ibv_context *ibctx, struct ibv_qp_init_a
     }
     hold_parents(qp, 1);
     a->cap = qp->cap;
-    shca.qps[qp->idx] = qp;
+    atomic_store_explicit(&shca.qps[qp->idx], qp, memory_order_release);
     return &qp->v.qp;
 }
 
@@ -442,7 +442,7 @@ SHCA_EXPORT int ibv_destroy_qp(struct ibv_qp *ibqp)
     shca_unlock(&s->resp);
     pthread_mutex_unlock(&qp->sq_lock);
     after_reset(qp);
-    shca.qps[qp->idx] = NULL;
+    atomic_store(&shca.qps[qp->idx], NULL);
     pthread_mutex_unlock(&shca.progress_lock);
     shca_wait_events(&ibqp->mutex, &ibqp->cond, &ibqp->events_completed, &qp->async_events);
     shca_rq_fini(&s->rq);

@@ -315,7 +315,7 @@ static void serve_attention(void)
     uint32_t n = shca.seg->hiwater[SM_T_QP];
 
     for (uint32_t i = 0; i < n; i++) {
-        struct shca_qp *qp = shca.qps[i];
+        struct shca_qp *qp = atomic_load_explicit(&shca.qps[i], memory_order_acquire);
 
         if (!qp) {
             continue;
@@ -392,9 +392,11 @@ uint64_t shca_progress(bool helper)
         after = qp->next_pending;
         pthread_mutex_unlock(&shca.lock);
         run_pending(qp, now, helper);
-        if (qp->on_pending && qp->deadline < next) {
-            next = qp->deadline;
+        pthread_mutex_lock(&shca.lock);
+        if (qp->on_pending && atomic_load(&qp->deadline) < next) {
+            next = atomic_load(&qp->deadline);
         }
+        pthread_mutex_unlock(&shca.lock);
         qp = after;
     }
     if (late < next) {

@@ -316,7 +316,7 @@ struct sm_cq {
     uint32_t chan, chan_gen; /* chan ~0u: none */
     _Atomic uint32_t overrun;
     _Alignas(64) _Atomic uint64_t prod;
-    uint64_t bprod; /* bounce slots handed out */
+    _Atomic uint64_t bprod; /* bounce slots handed out */
     _Alignas(64) _Atomic uint64_t cons;
     _Atomic uint64_t bcons;
     _Alignas(64) _Atomic uint32_t armed; /* enum sm_arm */

@@ -44,11 +44,11 @@ struct shca {
     pthread_mutex_t lock;    /* lists and maps below */
     struct shca_qp *pending; /* QPs with queued work requests */
     _Atomic uint32_t npending;
-    _Atomic uint32_t attn_seen;     /* value of sm_proc.attn that was served */
-    _Atomic uint64_t helper_next;   /* when the helper thread wakes by itself */
-    pthread_mutex_t progress_lock;  /* before sq_lock: QPs stay while somebody walks them */
-    struct shca_qp *qps[SM_MAX_QP]; /* own objects by index; NULL: not ours */
-    struct shca_cq *cqs[SM_MAX_CQ];
+    _Atomic uint32_t attn_seen;             /* value of sm_proc.attn that was served */
+    _Atomic uint64_t helper_next;           /* when the helper thread wakes by itself */
+    pthread_mutex_t progress_lock;          /* before sq_lock: QPs stay while somebody walks them */
+    struct shca_qp *_Atomic qps[SM_MAX_QP]; /* own objects by index; NULL: not ours */
+    struct shca_cq *cqs[SM_MAX_CQ];         /* under lock, like the rest */
     struct shca_srq *srqs[SM_MAX_SRQ];
     struct shca_context *ctxs[SM_MAX_CTX];
 };
@@ -120,8 +120,9 @@ struct shca_cq {
     pthread_mutex_t poll_lock;
     uint32_t comp_events; /* delivered to the program, to be acknowledged */
     uint32_t async_events;
-    _Atomic uint32_t refs; /* QPs */
-    struct sm_cqe cur;     /* cq_ex: entry between start_poll and end_poll */
+    _Atomic uint32_t refs;  /* QPs */
+    _Atomic uint32_t users; /* threads that look at it from elsewhere */
+    struct sm_cqe cur;      /* cq_ex: entry between start_poll and end_poll */
 };
 
 struct shca_srq {
@@ -177,9 +178,9 @@ struct shca_qp {
     _Atomic uint64_t rq_released;
     struct shca_route route; /* RC */
     enum shca_stall stall;
-    uint64_t deadline; /* CLOCK_MONOTONIC ns at which the stalled request is tried again */
+    _Atomic uint64_t deadline; /* CLOCK_MONOTONIC ns at which the stalled request is tried again */
     uint32_t retries, rnr_retries;
-    bool on_pending;
+    _Atomic bool on_pending;
     struct shca_qp *next_pending;
     uint32_t async_events;
     uint32_t old_state; /* for cur_qp_state checks */

@@ -45,6 +45,12 @@ static void *sender(void *arg)
     return NULL;
 }
 
+/* Each request has a buffer of its own. */
+static int post_recv(uint64_t wr_id)
+{
+    return t_recv(b, wr_id, 4096 + 2048 * wr_id, 2048);
+}
+
 static void *receiver(void *arg)
 {
     uint64_t end = t_now_ms() + 60000;
@@ -55,7 +61,7 @@ static void *receiver(void *arg)
         int n = ibv_poll_cq(b->rcq, 4, wc);
 
         for (int k = 0; k < n; k++) {
-            if (wc[k].status != IBV_WC_SUCCESS || t_recv(b, wc[k].wr_id, 4096, 2048)) {
+            if (wc[k].status != IBV_WC_SUCCESS || post_recv(wc[k].wr_id)) {
                 atomic_fetch_add(&bad, 1);
             }
             atomic_fetch_add(&received, 1);
@@ -91,7 +97,8 @@ static void *churn(void *arg)
 
 int main(void)
 {
-    const struct opts o = {.send_wr = 32, .recv_wr = 64, .cqe = 256, .rnr_timer = 1 + 1};
+    const struct opts o = {
+        .send_wr = 32, .recv_wr = 64, .cqe = 256, .rnr_timer = 1 + 1, .size = 4096 + 64 * 2048};
     pthread_t th[THREADS + 4];
     struct ibv_wc wc;
 
@@ -100,7 +107,7 @@ int main(void)
     b = t_end_on(ctx, &o);
     t_pair(a, b, &o);
     for (int i = 0; i < 64; i++) {
-        t_recv(b, (uint64_t)i, 4096, 2048);
+        post_recv((uint64_t)i);
     }
     for (int i = 0; i < THREADS; i++) {
         pthread_create(&th[i], NULL, sender, (void *)(intptr_t)i);
