@@ -47,6 +47,7 @@ struct vrb_config {
     uint8_t tclass;           /* GRH traffic class */
     uint8_t threads;          /* take locks */
     uint32_t connect_timeout; /* seconds until an unanswered handshake is given up */
+    uint32_t keepalive;       /* seconds of silence after which a peer is probed; 0: never */
     uint64_t name;            /* this process, as peers know it */
     uint64_t rank;            /* for messages; UINT64_MAX = unknown */
     char host[64];            /* for messages */

@@ -345,6 +345,24 @@ int vrb_peer_timers(struct vrb_rail *rail, uint64_t now)
     return n;
 }
 
+void vrb_peer_probe(struct vrb_rail *rail)
+{
+    struct vrb_list *l, *next;
+
+    for (l = rail->peers.next; l != &rail->peers; l = next) {
+        struct vrb_peer *peer = vrb_container_of(l, struct vrb_peer, link);
+
+        next = l->next;
+        if (peer->rx_seq == peer->probe_seq) {
+            vrb_rc_probe(peer);
+            if (!vrb_list_linked(next) && next != &rail->peers) {
+                return; /* a callback took it off the list: the rest waits for the next call */
+            }
+        }
+        peer->probe_seq = peer->rx_seq;
+    }
+}
+
 /* Progresses until the peer has nothing in flight or the time is over. */
 static void settle(struct vrb_peer *peer, unsigned ms)
 {

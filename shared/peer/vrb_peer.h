@@ -40,6 +40,9 @@ struct vrb_peer {
     void *user;
 
     /* Cold. */
+    uint64_t
+        refused_since;  /* ns: the send queue has refused requests since then; 0 = it does not */
+    uint32_t probe_seq; /* rx_seq at the last look for silent peers */
     struct vrb_list link, connecting_link;
     struct vrb_wireup wireup;
     struct vrb_address remote;
@@ -76,6 +79,9 @@ void vrb_peer_hello(struct vrb_peer *peer, const struct vrb_hello *h);
 
 /* Declines what the message h asked. */
 void vrb_peer_reject(struct vrb_peer *peer, const struct vrb_hello *h, enum vrb_reject_reason why);
+
+/* Probes the peers that nothing came from since the last call. */
+void vrb_peer_probe(struct vrb_rail *rail);
 
 /* Runs the timers of the handshakes under way. Returns events. */
 int vrb_peer_timers(struct vrb_rail *rail, uint64_t now);

@@ -13,6 +13,9 @@
 /* Idle calls between two looks at the device's event file (a system call each). */
 #define ASYNC_EVERY 4096
 
+/* Calls between two looks at the clock. */
+#define LOOK_EVERY 256
+
 static void failed_completion(struct vrb_peer *peer, const struct ibv_wc *wc, const char *what)
 {
     struct vrb_failure f;
@@ -141,14 +144,32 @@ static void completion(struct vrb_rail *rail, const struct ibv_wc *wc)
     }
 }
 
-/* Peers whose queue waited for room in the CQ. */
+/* Peers whose queue waited for room in the CQ, or was refused. Each gets one turn: a peer may come
+ * back to the list at once. */
 static void run_stalled(struct vrb_rail *rail)
 {
-    struct vrb_list *l;
+    struct vrb_list *last = rail->stalled.prev, *l;
 
     while (rail->cq_room > 0 && (l = vrb_list_pop(&rail->stalled)) != NULL) {
         vrb_rc_drain(vrb_container_of(l, struct vrb_peer, stall_link));
+        if (l == last) {
+            break;
+        }
     }
+}
+
+/* Rare errands that need the time. */
+static void look_around(struct vrb_rail *rail)
+{
+    uint64_t now = vrb_clock_ns();
+
+    if (rail->cfg.keepalive == 0 || rail->closing || now < rail->next_probe) {
+        return;
+    }
+    if (rail->next_probe != 0) {
+        vrb_peer_probe(rail);
+    }
+    rail->next_probe = now + rail->cfg.keepalive * VRB_NS_PER_S;
 }
 
 static int poll_cq(struct vrb_rail *rail)
@@ -177,8 +198,9 @@ static int progress(struct vrb_rail *rail)
 {
     int n = poll_cq(rail);
 
-    if (n > 0) {
-        rail->idle = 0;
+    if (n > 0 || rail->refused) {
+        rail->idle = n > 0 ? 0 : rail->idle;
+        rail->refused = 0;
         vrb_rc_repost(rail);
         if (!vrb_list_empty(&rail->credit_due)) {
             vrb_rc_tell_credits(rail);
@@ -188,6 +210,9 @@ static int progress(struct vrb_rail *rail)
         }
     } else if (++rail->idle % ASYNC_EVERY == 0) {
         vrb_async_poll(rail);
+    }
+    if (++rail->calls % LOOK_EVERY == 0) {
+        look_around(rail);
     }
     if (rail->done_head != NULL) {
         n += vrb_rc_run_done(rail);

@@ -53,17 +53,27 @@ static int min_int(int a, int b)
     return a < b ? a : b;
 }
 
+static int max_int(int a, int b)
+{
+    return a > b ? a : b;
+}
+
 /* Fits the settings to the device, before anything is made. */
 static void fit_config(struct vrb_rail *rail)
 {
     const struct ibv_device_attr *d = &rail->dev_attr;
     struct vrb_config *c = &rail->cfg;
+    int cqes;
 
     if (d->max_srq <= 0 || d->max_srq_wr < RECV_BUFFERS_MIN) {
         c->use_srq = 0;
     }
+    /* The CQ has to hold the receives and some send queues (open_queues). */
+    cqes = d->max_cqe - vrb_ud_cq_entries();
     if (c->use_srq) {
         c->recv_buffers = (uint32_t)min_int((int)c->recv_buffers, d->max_srq_wr);
+        c->recv_buffers = (uint32_t)min_int((int)c->recv_buffers, cqes / 2);
+        cqes -= (int)c->recv_buffers;
         if (c->credits > c->recv_buffers) {
             c->credits = c->recv_buffers;
         }
@@ -71,6 +81,7 @@ static void fit_config(struct vrb_rail *rail)
         c->credits = (uint32_t)min_int((int)c->credits, d->max_qp_wr - VRB_CREDIT_RESERVE);
     }
     c->sq_depth = (uint32_t)min_int((int)c->sq_depth, d->max_qp_wr);
+    c->sq_depth = (uint32_t)min_int((int)c->sq_depth, cqes / (CQ_MARGIN_QPS + 2));
     /* The connection manager of no device has more than 128; a device may say 0 for "unknown". */
     rail->rd_in = (uint8_t)min_int(d->max_qp_rd_atom > 0 ? d->max_qp_rd_atom : 1, 16);
     c->rd_atomic = (uint32_t)min_int((int)c->rd_atomic,
@@ -100,18 +111,39 @@ static int open_address(struct vrb_rail *rail, const char **what)
     return a->link == VRB_LINK_ROCE && a->num_gids == 0 ? VRB_ERR_DEVICE : VRB_OK;
 }
 
+/* Some devices promise shared receive queues and then make none: each peer has its own then. */
+static void open_srq(struct vrb_rail *rail)
+{
+    struct vrb_config *c = &rail->cfg;
+    struct ibv_srq_init_attr init = {.attr = {.max_wr = c->recv_buffers, .max_sge = 1}};
+
+    if (c->use_srq) {
+        rail->srq = ibv_create_srq(rail->pd, &init);
+        if (rail->srq == NULL) {
+            vrb_log(VRB_LOG_INFO,
+                    "%s port %d: no shared receive queue (%s): each peer gets its own",
+                    rail->port.dev, rail->port.port, strerror(errno));
+            c->use_srq = 0;
+            fit_config(rail);
+        }
+    }
+}
+
 static int open_queues(struct vrb_rail *rail, const char **what)
 {
     const struct vrb_config *c = &rail->cfg;
-    int recvs = c->use_srq ? (int)c->recv_buffers : CQ_OWN_QUEUES;
-    int entries = recvs + vrb_ud_cq_entries() + CQ_SENDS + CQ_MARGIN_QPS * (int)c->sq_depth;
+    int recvs, entries;
 
     *what = "allocating a protection domain";
     rail->pd = ibv_alloc_pd(rail->ctx);
     if (rail->pd == NULL) {
         return VRB_ERR_DEVICE;
     }
+    open_srq(rail);
     *what = "creating the completion queue";
+    recvs = c->use_srq ? (int)c->recv_buffers : CQ_OWN_QUEUES;
+    entries = recvs + vrb_ud_cq_entries() + max_int(CQ_SENDS, (int)c->sq_depth) +
+              CQ_MARGIN_QPS * (int)c->sq_depth;
     entries = min_int(entries, rail->dev_attr.max_cqe);
     rail->cq = ibv_create_cq(rail->ctx, entries, NULL, NULL, 0);
     if (rail->cq == NULL) {
@@ -122,15 +154,6 @@ static int open_queues(struct vrb_rail *rail, const char **what)
     if (rail->cq_room < (int)c->sq_depth) {
         errno = ENOSPC;
         return VRB_ERR_DEVICE;
-    }
-    if (c->use_srq) {
-        struct ibv_srq_init_attr init = {.attr = {.max_wr = c->recv_buffers, .max_sge = 1}};
-
-        *what = "creating the shared receive queue";
-        rail->srq = ibv_create_srq(rail->pd, &init);
-        if (rail->srq == NULL) {
-            return VRB_ERR_DEVICE;
-        }
     }
     return VRB_OK;
 }

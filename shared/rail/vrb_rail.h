@@ -68,6 +68,8 @@ struct vrb_rail {
     int cq_room;         /* signalled work requests that the CQ still has room for */
     uint32_t inline_max; /* packet bytes, header included */
     uint32_t idle;       /* progress calls since something happened */
+    uint32_t calls;      /* progress calls */
+    uint8_t refused;     /* something was refused: try again although nothing happened */
     uint8_t closing, failed, threads;
     struct vrb_buf *done_head, **done_tail; /* sent inline: `done` is still to be called */
     struct vrb_list connecting;             /* peers with a handshake under way */
@@ -87,6 +89,7 @@ struct vrb_rail {
     struct vrb_stats stats;
 
     /* Cold. */
+    uint64_t next_probe;  /* ns: when to look for silent peers */
     pthread_mutex_t lock; /* recursive; taken only with `threads` */
     struct vrb_config cfg;
     struct vrb_callbacks cb;

@@ -3,6 +3,8 @@
 #ifndef VRB_RC_H
 #define VRB_RC_H
 
+#include <errno.h>
+
 #include "peer/vrb_peer.h"
 
 /* ---- vrb_rc_qp.c ---- */
@@ -35,6 +37,9 @@ int vrb_rc_tell_credits(struct vrb_rail *rail);
  * when unsignalled requests are in flight. Returns 1 when everything has left and arrived (or the
  * peer has failed, or never connected with nothing to say), 0 while something is still to come. */
 int vrb_rc_flush(struct vrb_peer *peer);
+
+/* Asks a silent peer's HCA for a sign of life: fails the peer if none comes. */
+void vrb_rc_probe(struct vrb_peer *peer);
 
 /* A message's buffer is the caller's again. */
 void vrb_rc_send_done(struct vrb_buf *buf, int status);
@@ -100,7 +105,32 @@ static inline void vrb_rc_lost_slot(struct vrb_peer *peer)
     peer->owned--;
 }
 
+/* Undoes vrb_rc_take_slot, the latest first, for a request that was not posted. n: what it
+ * returned. */
+static inline void vrb_rc_return_slot(struct vrb_peer *peer, unsigned flags, uint16_t n)
+{
+    peer->sq_room++;
+    if (flags & IBV_SEND_SIGNALED) {
+        peer->rail->cq_room++;
+        peer->signalled--;
+        peer->unsignalled = (uint16_t)(n - 1);
+    } else {
+        peer->unsignalled--;
+    }
+}
+
 /* A post failed for good (every reason but a full queue): the connection is lost. */
 void vrb_rc_post_failed(struct vrb_peer *peer, int err, const char *what);
+
+/* True if the provider only means "not now". We count slots, so its queue is not full for want of
+ * counting, but it may be short of memory of its own. */
+static inline int vrb_rc_is_refusal(int err)
+{
+    return err == ENOMEM || err == EAGAIN || err == EBUSY || err == ENOBUFS;
+}
+
+/* What was refused is queued again: tries it from progress. When refusals go on for long, the
+ * connection is lost. */
+void vrb_rc_retry_later(struct vrb_peer *peer, int err, const char *what);
 
 #endif

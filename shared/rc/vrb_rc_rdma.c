@@ -16,10 +16,23 @@ struct chunk {
     struct chunk *next;
 };
 
-static void post_rdma(struct vrb_peer *peer, struct vrb_rdma *rdma)
+static void count(struct vrb_stats *stats, const struct vrb_rdma *rdma, int sign)
+{
+    if (rdma->op == VRB_RDMA_PUT) {
+        stats->puts += (uint64_t)sign;
+        stats->put_bytes += (uint64_t)sign * rdma->size;
+    } else {
+        stats->gets += (uint64_t)sign;
+        stats->get_bytes += (uint64_t)sign * rdma->size;
+    }
+}
+
+/* Returns 1 if it was taken. */
+static int post_rdma(struct vrb_peer *peer, struct vrb_rdma *rdma)
 {
     struct vrb_rail *rail = peer->rail;
     int put = rdma->op == VRB_RDMA_PUT;
+    const char *what = put ? "RDMA write" : "RDMA read";
     struct ibv_sge sge = {
         .addr = rdma->local_addr, .length = (uint32_t)rdma->size, .lkey = rdma->lkey};
     struct ibv_send_wr wr = {
@@ -32,21 +45,29 @@ static void post_rdma(struct vrb_peer *peer, struct vrb_rdma *rdma)
     struct ibv_send_wr *bad;
     int err;
 
-    if (put) {
-        rail->stats.puts++;
-        rail->stats.put_bytes += rdma->size;
-    } else {
-        rail->stats.gets++;
-        rail->stats.get_bytes += rdma->size;
-    }
+    count(&rail->stats, rdma, 1);
     rdma->retire = vrb_rc_take_slot(peer, 1, &wr.send_flags);
     peer->owned++;
-    err = ibv_post_send(peer->qp, &wr, &bad);
-    if (err != 0) {
-        vrb_rc_post_failed(peer, abs(err), put ? "RDMA write" : "RDMA read");
+    err = abs(ibv_post_send(peer->qp, &wr, &bad));
+    if (__builtin_expect(err == 0, 1)) {
+        return 1;
+    }
+    if (vrb_rc_is_refusal(err)) {
+        vrb_rc_return_slot(peer, wr.send_flags, rdma->retire);
+        peer->owned--;
+        count(&rail->stats, rdma, -1);
+        rdma->next = peer->r_head;
+        peer->r_head = rdma;
+        if (rdma->next == NULL) {
+            peer->r_tail = &rdma->next;
+        }
+        vrb_rc_retry_later(peer, err, what);
+    } else {
+        vrb_rc_post_failed(peer, err, what);
         vrb_rc_lost_slot(peer);
         vrb_rc_rdma_done(rdma, VRB_ERR_PEER);
     }
+    return 0;
 }
 
 void vrb_rc_rdma_drain(struct vrb_peer *peer)
@@ -58,7 +79,10 @@ void vrb_rc_rdma_drain(struct vrb_peer *peer)
         if (peer->r_head == NULL) {
             peer->r_tail = &peer->r_head;
         }
-        post_rdma(peer, rdma);
+        if (!post_rdma(peer, rdma)) {
+            return;
+        }
+        peer->refused_since = 0;
     }
 }
 
@@ -70,7 +94,7 @@ void vrb_rdma_post(struct vrb_peer *peer, struct vrb_rdma *rdma)
     rdma->peer = peer;
     rdma->next = NULL;
     if (peer->fast && vrb_rc_can_post(peer) && rdma->size > 0) {
-        post_rdma(peer, rdma);
+        (void)post_rdma(peer, rdma);
     } else if (peer->failed) {
         vrb_rc_rdma_done(rdma, VRB_ERR_PEER);
     } else if (rdma->size == 0) {

@@ -6,6 +6,7 @@
  * packet costs one credit and one slot however many records it carries, so a saturated connection
  * gets more efficient the more it is behind. Nothing is ever held back to be coalesced. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "rc/vrb_rc.h"
@@ -18,6 +19,9 @@
  * caller sends with a completion, which slows it down to the pace of the receiver. */
 #define COPIES_QUEUED_MAX 16
 
+/* A provider that refuses for so long, while we try again all the time, is broken. */
+#define REFUSED_MAX_NS (10 * VRB_NS_PER_S)
+
 void vrb_rc_post_failed(struct vrb_peer *peer, int err, const char *what)
 {
     struct vrb_failure f;
@@ -27,14 +31,38 @@ void vrb_rc_post_failed(struct vrb_peer *peer, int err, const char *what)
     vrb_peer_fail(peer, VRB_ERR_PEER, &f);
 }
 
-/* Some providers return a negative errno. */
+void vrb_rc_retry_later(struct vrb_peer *peer, int err, const char *what)
+{
+    struct vrb_rail *rail = peer->rail;
+    uint64_t now = vrb_clock_ns();
+
+    if (peer->failed) {
+        return;
+    }
+    if (peer->refused_since == 0) {
+        peer->refused_since = now;
+    } else if (now - peer->refused_since > REFUSED_MAX_NS) {
+        vrb_rc_post_failed(peer, err, what);
+        return;
+    }
+    peer->fast = 0;
+    rail->refused = 1;
+    if (!vrb_list_linked(&peer->stall_link)) {
+        vrb_list_append(&rail->stalled, &peer->stall_link);
+    }
+}
+
+/* Some providers return a negative errno. VRB_ERR_AGAIN: refused for now. */
 static int post(struct vrb_peer *peer, struct ibv_send_wr *wr, const char *what)
 {
     struct ibv_send_wr *bad;
     int err = ibv_post_send(peer->qp, wr, &bad);
 
     if (__builtin_expect(err != 0, 0)) {
-        vrb_rc_post_failed(peer, err < 0 ? -err : err, what);
+        if (vrb_rc_is_refusal(abs(err))) {
+            return VRB_ERR_AGAIN;
+        }
+        vrb_rc_post_failed(peer, abs(err), what);
         return VRB_ERR_PEER;
     }
     return VRB_OK;
@@ -51,15 +79,31 @@ static int post_inline(struct vrb_peer *peer, const void *pkt, uint32_t len)
         .opcode = IBV_WR_SEND,
         .send_flags = IBV_SEND_INLINE,
     };
+    uint16_t n;
+    int rc;
 
-    (void)vrb_rc_take_slot(peer, 0, &wr.send_flags);
-    return post(peer, &wr, "sending");
+    n = vrb_rc_take_slot(peer, 0, &wr.send_flags);
+    rc = post(peer, &wr, "sending");
+    if (__builtin_expect(rc == VRB_ERR_AGAIN, 0)) {
+        vrb_rc_return_slot(peer, wr.send_flags, n);
+    }
+    return rc;
 }
 
 static inline void put_header(struct vrb_peer *peer, uint8_t *hdr, uint8_t kind, uint8_t tag)
 {
     vrb_hdr_put(hdr, kind, tag, vrb_credit_tell(&peer->credit), peer->tx_seq++);
     vrb_credit_sent(&peer->credit);
+}
+
+/* Undoes it for a packet that was not posted, the latest first. told: credit.rx_told before. */
+static void unput_header(struct vrb_peer *peer, uint16_t told, uint32_t len)
+{
+    peer->tx_seq--;
+    peer->credit.tx_next--;
+    peer->credit.rx_told = told;
+    peer->rail->stats.tx_packets--;
+    peer->rail->stats.tx_bytes -= len;
 }
 
 static inline void count_tx(struct vrb_rail *rail, uint32_t len)
@@ -73,6 +117,7 @@ static inline void count_tx(struct vrb_rail *rail, uint32_t len)
 
 struct chain {
     unsigned n;
+    uint16_t told; /* credit.rx_told before the first packet */
     struct vrb_buf *buf[SEND_CHAIN];
     struct ibv_sge sge[SEND_CHAIN];
     struct ibv_send_wr wr[SEND_CHAIN];
@@ -87,6 +132,9 @@ static void chain_add(struct vrb_peer *peer, struct chain *c, struct vrb_buf *bu
     uint32_t len = VRB_HDR_SIZE + buf->len;
     struct ibv_send_wr *wr = &c->wr[c->n];
 
+    if (c->n == 0) {
+        c->told = peer->credit.rx_told;
+    }
     put_header(peer, pkt, buf->kind, buf->tag);
     count_tx(rail, buf->len);
     buf->peer = peer;
@@ -96,7 +144,7 @@ static void chain_add(struct vrb_peer *peer, struct chain *c, struct vrb_buf *bu
     if (len <= rail->inline_max) {
         wr->wr_id = vrb_wr_id(peer, VRB_WR_INLINE);
         wr->send_flags = IBV_SEND_INLINE;
-        (void)vrb_rc_take_slot(peer, 0, &wr->send_flags);
+        buf->retire = vrb_rc_take_slot(peer, 0, &wr->send_flags);
         rail->stats.tx_inline++;
     } else {
         wr->wr_id = vrb_wr_id(buf, VRB_WR_SEND);
@@ -121,17 +169,45 @@ static void left_inline(struct vrb_rail *rail, struct vrb_buf *buf)
     }
 }
 
-static void chain_post(struct vrb_peer *peer, struct chain *c)
+/* The provider refused the packets from number `first` on: they go back to where they came from. */
+static void chain_unpost(struct vrb_peer *peer, struct chain *c, unsigned first, int err)
+{
+    struct vrb_rail *rail = peer->rail;
+
+    for (unsigned i = c->n; i-- > first;) {
+        struct vrb_buf *buf = c->buf[i];
+        int is_inline = (c->wr[i].send_flags & IBV_SEND_INLINE) != 0;
+
+        vrb_rc_return_slot(peer, c->wr[i].send_flags, buf->retire);
+        unput_header(peer, first == 0 ? c->told : peer->credit.rx_told, buf->len);
+        rail->stats.tx_inline -= (uint64_t)is_inline;
+        peer->owned -= !is_inline;
+        peer->q_copies += buf->done == NULL;
+        buf->next = peer->q_head;
+        peer->q_head = buf;
+        if (buf->next == NULL) {
+            peer->q_tail = &buf->next;
+        }
+    }
+    vrb_rc_retry_later(peer, err, "sending");
+}
+
+/* Returns 1 if everything was taken. */
+static int chain_post(struct vrb_peer *peer, struct chain *c)
 {
     struct ibv_send_wr *bad = NULL;
-    int err = ibv_post_send(peer->qp, c->wr, &bad);
-    unsigned posted = c->n;
+    int err = abs(ibv_post_send(peer->qp, c->wr, &bad));
+    unsigned posted = c->n, settled = c->n;
 
     if (__builtin_expect(err != 0, 0)) {
         posted = bad == NULL ? 0 : (unsigned)(bad - c->wr);
-        vrb_rc_post_failed(peer, err < 0 ? -err : err, "sending");
+        if (vrb_rc_is_refusal(err)) {
+            settled = posted;
+        } else {
+            vrb_rc_post_failed(peer, err, "sending");
+        }
     }
-    for (unsigned i = 0; i < c->n; i++) {
+    for (unsigned i = 0; i < settled; i++) {
         int is_inline = (c->wr[i].send_flags & IBV_SEND_INLINE) != 0;
 
         if (i >= posted) { /* it will have no completion */
@@ -143,6 +219,10 @@ static void chain_post(struct vrb_peer *peer, struct chain *c)
             left_inline(peer->rail, c->buf[i]);
         }
     }
+    if (__builtin_expect(settled < c->n, 0)) {
+        chain_unpost(peer, c, settled, err);
+    }
+    return err == 0;
 }
 
 /* Sends one buffer now; the caller has checked that it may. */
@@ -152,7 +232,7 @@ static void post_buf(struct vrb_peer *peer, struct vrb_buf *buf)
 
     c.n = 0;
     chain_add(peer, &c, buf);
-    chain_post(peer, &c);
+    (void)chain_post(peer, &c);
 }
 
 static inline int may_send(const struct vrb_peer *peer)
@@ -214,7 +294,10 @@ void vrb_rc_drain(struct vrb_peer *peer)
             chain_add(peer, &c, dequeue(peer));
         }
         if (c.n > 0) {
-            chain_post(peer, &c);
+            if (!chain_post(peer, &c)) {
+                return; /* comes back from progress, or never */
+            }
+            peer->refused_since = 0;
         }
     } while (c.n == SEND_CHAIN);
     if (peer->r_head != NULL) {
@@ -342,6 +425,9 @@ static int send_copy(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint32
         if (len <= rail->inline_max) {
             uint8_t pkt[VRB_INLINE_MAX];
 
+            uint16_t told = peer->credit.rx_told;
+            int rc;
+
             put_header(peer, pkt, VRB_KIND_DATA, tag);
             memcpy(pkt + VRB_HDR_SIZE, hdr, hdr_len);
             if (data_len > 0) {
@@ -349,7 +435,12 @@ static int send_copy(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint32
             }
             count_tx(rail, len - VRB_HDR_SIZE);
             rail->stats.tx_inline++;
-            return post_inline(peer, pkt, len);
+            rc = post_inline(peer, pkt, len);
+            if (__builtin_expect(rc == VRB_ERR_AGAIN, 0)) {
+                unput_header(peer, told, len - VRB_HDR_SIZE);
+                rail->stats.tx_inline--;
+            }
+            return rc;
         }
         if (len - VRB_HDR_SIZE <= rail->big.capacity) {
             return copy_and_post(peer, tag, hdr, hdr_len, data, data_len);
@@ -414,7 +505,9 @@ static int post_credit(struct vrb_peer *peer, enum vrb_wr_kind kind)
     struct ibv_sge sge = {.addr = (uintptr_t)pkt, .length = VRB_HDR_SIZE};
     struct ibv_send_wr wr = {
         .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_INLINE};
+    uint16_t told = peer->credit.rx_told, n;
     uint8_t *hdr = pkt;
+    int rc;
 
     if (rail->inline_max < VRB_HDR_SIZE) {
         buf = vrb_pool_get(&rail->small);
@@ -428,34 +521,59 @@ static int post_credit(struct vrb_peer *peer, enum vrb_wr_kind kind)
         wr.send_flags = 0;
     }
     vrb_hdr_put(hdr, VRB_KIND_CREDIT, 0, vrb_credit_tell(&peer->credit), peer->tx_seq);
-    if (kind == VRB_WR_FLUSH) {
-        peer->flush_retire = vrb_rc_take_slot(peer, 1, &wr.send_flags);
-        peer->flushing = 1;
-        wr.wr_id = vrb_wr_id(peer, VRB_WR_FLUSH);
-        if (buf != NULL) { /* its memory is read later: give it to the send itself */
-            peer->flushing = 0;
-            buf->retire = peer->flush_retire;
-            wr.wr_id = vrb_wr_id(buf, VRB_WR_SEND);
-        }
-    } else if (buf != NULL) {
-        buf->retire = vrb_rc_take_slot(peer, 1, &wr.send_flags);
+    n = vrb_rc_take_slot(peer, buf != NULL || kind == VRB_WR_FLUSH, &wr.send_flags);
+    if (buf != NULL) { /* its memory is read later: it belongs to the request */
+        buf->retire = n;
+        buf->peer = peer;
+        peer->owned++;
         wr.wr_id = vrb_wr_id(buf, VRB_WR_SEND);
     } else {
-        (void)vrb_rc_take_slot(peer, 0, &wr.send_flags);
-        wr.wr_id = vrb_wr_id(peer, VRB_WR_INLINE);
+        wr.wr_id = vrb_wr_id(peer, kind);
+        if (kind == VRB_WR_FLUSH) {
+            peer->flush_retire = n;
+            peer->flushing = 1;
+        }
     }
     rail->stats.credit_packets++;
-    if (buf == NULL) {
-        return post(peer, &wr, "telling credits");
+    rc = post(peer, &wr, "telling credits");
+    if (__builtin_expect(rc == VRB_OK, 1)) {
+        return VRB_OK;
     }
-    buf->peer = peer;
-    peer->owned++;
-    if (post(peer, &wr, "telling credits") != VRB_OK) {
+    if (rc == VRB_ERR_AGAIN) {
+        vrb_rc_return_slot(peer, wr.send_flags, n);
+        peer->credit.rx_told = told;
+        peer->flushing = 0;
+        rail->stats.credit_packets--;
+    }
+    if (buf != NULL && rc == VRB_ERR_AGAIN) {
+        peer->owned--;
+        vrb_pool_put(buf->pool, buf);
+    } else if (buf != NULL) {
         vrb_rc_lost_slot(peer);
-        vrb_rc_send_done(buf, VRB_ERR_PEER);
-        return VRB_ERR_PEER;
+        vrb_rc_send_done(buf, rc);
     }
-    return VRB_OK;
+    return rc;
+}
+
+/* An RDMA write of nothing: it takes no receive buffer and checks no rkey (IBTA 9.7.4.1.3), but the
+ * responder must acknowledge it. */
+void vrb_rc_probe(struct vrb_peer *peer)
+{
+    struct ibv_send_wr wr = {.wr_id = vrb_wr_id(peer, VRB_WR_FLUSH), .opcode = IBV_WR_RDMA_WRITE};
+    uint16_t n;
+
+    /* What is on its way already will tell as well. */
+    if (!peer->up || peer->failed || peer->signalled > 0 || peer->flushing ||
+        !vrb_rc_can_post(peer)) {
+        return;
+    }
+    n = vrb_rc_take_slot(peer, 1, &wr.send_flags);
+    peer->flush_retire = n;
+    peer->flushing = 1;
+    if (post(peer, &wr, "asking for a sign of life") == VRB_ERR_AGAIN) {
+        vrb_rc_return_slot(peer, wr.send_flags, n);
+        peer->flushing = 0;
+    }
 }
 
 int vrb_rc_tell_credits(struct vrb_rail *rail)
@@ -470,11 +588,14 @@ int vrb_rc_tell_credits(struct vrb_rail *rail)
         if (!peer->up || peer->failed || !vrb_credit_due(&peer->credit)) {
             continue; /* a message told them meanwhile */
         }
-        if (!vrb_rc_can_post(peer) || post_credit(peer, VRB_WR_INLINE) == VRB_ERR_AGAIN) {
+        if (!vrb_rc_can_post(peer)) {
+            vrb_list_append(&again, l); /* a completion will wake it */
+        } else if (post_credit(peer, VRB_WR_INLINE) == VRB_ERR_AGAIN) {
             vrb_list_append(&again, l);
-            continue;
+            rail->refused = 1;
+        } else {
+            n++;
         }
-        n++;
     }
     while ((l = vrb_list_pop(&again)) != NULL) {
         vrb_list_append(&rail->credit_due, l);

@@ -5,12 +5,14 @@
 #include "rc/vrb_credit.h"
 #include "vrb.h"
 
+#define DEFAULT_CREDITS 64
+
 void vrb_config_defaults(struct vrb_config *cfg)
 {
     memset(cfg, 0, sizeof(*cfg));
     cfg->recv_size = 16384;
     cfg->recv_buffers = 512;
-    cfg->credits = 64;
+    cfg->credits = DEFAULT_CREDITS;
     cfg->sq_depth = 128;
     cfg->max_inline = 256;
     cfg->send_buffers = 1024;
@@ -19,6 +21,7 @@ void vrb_config_defaults(struct vrb_config *cfg)
     cfg->ib_timeout = 17;
     cfg->ib_retry_count = 7;
     cfg->connect_timeout = 60;
+    cfg->keepalive = 5;
     cfg->rank = UINT64_MAX;
 }
 
@@ -38,16 +41,17 @@ static uint32_t clamp(const char *prefix, const char *name, uint32_t value, uint
 void vrb_config_clamp(struct vrb_config *cfg, const char *prefix)
 {
     const char *p = prefix ? prefix : "";
+    uint32_t most;
 
     /* A packet holds at least the upper layer's longest control message (ob1: below 256 bytes). */
     cfg->recv_size = clamp(p, "recv_size", cfg->recv_size, 512, 1 << 20);
     cfg->recv_buffers = clamp(p, "recv_buffers", cfg->recv_buffers, 8, 65536);
-    cfg->credits = clamp(p, "credits", cfg->credits, 2, VRB_CREDIT_MAX_WINDOW);
-    if (cfg->credits > cfg->recv_buffers) {
-        vrb_log(VRB_LOG_WARN, "%scredits = %u is more than %srecv_buffers = %u; using %u", p,
-                cfg->credits, p, cfg->recv_buffers, cfg->recv_buffers);
-        cfg->credits = cfg->recv_buffers;
+    /* Beyond the shared queue credits would be empty promises. A default follows in silence. */
+    most = cfg->recv_buffers < VRB_CREDIT_MAX_WINDOW ? cfg->recv_buffers : VRB_CREDIT_MAX_WINDOW;
+    if (cfg->credits == DEFAULT_CREDITS && cfg->credits > most) {
+        cfg->credits = most;
     }
+    cfg->credits = clamp(p, "credits", cfg->credits, 2, most);
     cfg->sq_depth = clamp(p, "sq_depth", cfg->sq_depth, 4, 32768);
     cfg->max_inline = clamp(p, "max_inline", cfg->max_inline, 0, 4096);
     cfg->send_buffers = clamp(p, "send_buffers", cfg->send_buffers, 8, 1 << 20);
@@ -59,4 +63,5 @@ void vrb_config_clamp(struct vrb_config *cfg, const char *prefix)
     cfg->sl = (uint8_t)clamp(p, "sl", cfg->sl, 0, 15);
     cfg->threads = (uint8_t)clamp(p, "threads", cfg->threads, 0, 1);
     cfg->connect_timeout = clamp(p, "connect_timeout", cfg->connect_timeout, 1, 86400);
+    cfg->keepalive = clamp(p, "keepalive", cfg->keepalive, 0, 86400);
 }
