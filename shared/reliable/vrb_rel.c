@@ -201,15 +201,18 @@ static void detect_losses(struct vrb_rel *rel, uint64_t now)
     }
 }
 
-/* When the probe timeout expires, if something is in flight. */
+/* When the probe timeout expires, if something is in flight: counted from the last departure, but
+ * not while acknowledgements keep coming (a long queue that drains). */
 static uint64_t probe_at(const struct vrb_rel *rel)
 {
     const struct vrb_rel_config *cfg = &rel->env->cfg;
-    uint64_t from = rel->last_sent > rel->last_progress ? rel->last_sent : rel->last_progress;
+    uint32_t srtt = smoothed(rel);
     uint32_t var = rel->rtt.srtt == VRB_REL_NO_RTT ? cfg->rtt_ns / 2 : rel->rtt.var;
+    uint64_t at = rel->last_sent +
+                  vrb_rel_loss_timeout(&rel->loss, srtt, var, cfg->ack_delay_ns, cfg->probe_max_ns);
+    uint64_t silent = rel->last_progress + srtt + 4 * (uint64_t)var;
 
-    return from + vrb_rel_loss_timeout(&rel->loss, smoothed(rel), var, cfg->ack_delay_ns,
-                                       cfg->probe_max_ns);
+    return at > silent ? at : silent;
 }
 
 static void probe(struct vrb_rel *rel, uint64_t now)
@@ -285,6 +288,7 @@ struct news {
     uint64_t echo;     /* packet number */
     uint64_t echoed;   /* the largest that was known before */
     uint64_t now;
+    uint64_t awake; /* for packets sent since then no process was away; UINT64_MAX: none */
     uint32_t acked;
     uint32_t sample; /* round trip of the echoed packet, VRB_REL_NO_RTT if it gives none */
     uint64_t sent;   /* when that packet left */
@@ -351,7 +355,7 @@ static void *take(struct vrb_rel *rel, uint64_t dseq, struct news *n)
     }
     if (!pkt->again && pkt->pn < n->echoed) {
         /* The first transmission, after later ones: no doubt that the network reorders. */
-        uint64_t late = took > smoothed(rel) ? took - smoothed(rel) : 0;
+        uint64_t late = took > smoothed(rel) && pkt->sent >= n->awake ? took - smoothed(rel) : 0;
 
         vrb_rel_loss_reordered(&rel->loss, n->echoed - pkt->pn,
                                late < UINT32_MAX ? (uint32_t)late : UINT32_MAX);
@@ -362,7 +366,6 @@ static void *take(struct vrb_rel *rel, uint64_t dseq, struct news *n)
         vrb_rel_cc_not_lost(&rel->cc);
     }
     vrb_rel_tx_remove(&rel->tx, &rel->env->pool, dseq);
-    n->acked++;
     return cookie;
 }
 
@@ -372,7 +375,7 @@ static void sample_rtt(struct vrb_rel *rel, const struct vrb_ud_ack *ack, const 
     uint64_t held = (uint64_t)ack->delay * VRB_UD_DELAY_UNIT;
     int known = ack->delay != VRB_UD_DELAY_UNKNOWN;
     uint32_t rtt = known && held < n->sample ? n->sample - (uint32_t)held : n->sample;
-    int clean = known && n->sent >= env->returned;
+    int clean = n->sent >= n->awake;
 
     vrb_rel_rtt_sample(&rel->rtt, rtt, clean, n->now, env->cfg.least_period_ns);
     if (clean) {
@@ -402,12 +405,15 @@ int vrb_rel_on_ack(struct vrb_rel *rel, const struct vrb_ud_ack *ack, uint64_t n
         return VRB_ERR_MALFORMED;
     }
     rel->env->stats.acks_received++;
+    n.awake = ack->delay == VRB_UD_DELAY_UNKNOWN ? UINT64_MAX : rel->env->returned;
     for (uint64_t base = rel->tx.una - rel->tx.una % VRB_REL_CHUNK; base < n.end;
          base += VRB_REL_CHUNK) {
         uint32_t fresh = vrb_rel_tx_live(&rel->tx, &rel->env->pool, base);
 
         for (fresh &= fresh ? arrived(ack, &n, base) : 0; fresh; fresh &= fresh - 1) {
-            done[n.acked] = take(rel, base + (unsigned)__builtin_ctz(fresh), &n);
+            void *cookie = take(rel, base + (unsigned)__builtin_ctz(fresh), &n);
+
+            done[n.acked++] = cookie;
         }
     }
     if (n.echo >= n.echoed) {

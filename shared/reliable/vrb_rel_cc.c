@@ -169,7 +169,8 @@ static int dip(struct vrb_rel_cc *cc)
         }
         return 1;
     }
-    if (++cc->rounds < VRB_REL_DIP_EVERY || cc->doubling || !cc->full) {
+    if (++cc->rounds < VRB_REL_DIP_EVERY || cc->doubling || !cc->full ||
+        vrb_rel_cc_allows(cc) < 2) {
         return 0;
     }
     cc->rounds = 0;

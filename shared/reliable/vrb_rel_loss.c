@@ -5,7 +5,7 @@
 /* The kernel and the process scheduler make times below this meaningless for a timer. */
 #define GRANULARITY_NS 50000
 /* Lateness beyond this many smoothed RTTs is left to the probe timeout. */
-#define LATE_MAX_RTTS 4
+#define LATE_MAX_RTTS 16
 #define BACKOFF_MAX 20 /* doublings: avoids the overflow only */
 
 void vrb_rel_loss_init(struct vrb_rel_loss *loss)

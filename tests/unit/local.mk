@@ -11,6 +11,9 @@ unit_tests = \
 	tests/unit/test_hello \
 	tests/unit/test_map \
 	tests/unit/test_pairs \
+	tests/unit/test_reliable \
+	tests/unit/test_reliable_sim \
+	tests/unit/test_ud_wire \
 	tests/unit/test_wire \
 	tests/unit/test_wireup \
 	tests/unit/test_wireup_sim
@@ -24,6 +27,8 @@ AM_TESTS_ENVIRONMENT = UNIT_SRCDIR='$(abs_top_srcdir)/tests/unit'; export UNIT_S
 
 unit_libs = libvrb.la $(CMOCKA_LIBS)
 unit_headers = tests/unit/unit.h tests/unit/gids.h
+
+reliable_sim = tests/unit/reliable_sim.c tests/unit/reliable_sim.h tests/unit/event_heap.h
 
 tests_unit_test_address_SOURCES = tests/unit/test_address.c $(unit_headers)
 tests_unit_test_address_LDADD = $(unit_libs)
@@ -43,6 +48,12 @@ tests_unit_test_map_SOURCES = tests/unit/test_map.c $(unit_headers)
 tests_unit_test_map_LDADD = $(unit_libs)
 tests_unit_test_pairs_SOURCES = tests/unit/test_pairs.c $(unit_headers)
 tests_unit_test_pairs_LDADD = $(unit_libs)
+tests_unit_test_reliable_SOURCES = tests/unit/test_reliable.c $(unit_headers)
+tests_unit_test_reliable_LDADD = $(unit_libs)
+tests_unit_test_reliable_sim_SOURCES = tests/unit/test_reliable_sim.c $(reliable_sim) $(unit_headers)
+tests_unit_test_reliable_sim_LDADD = $(unit_libs)
+tests_unit_test_ud_wire_SOURCES = tests/unit/test_ud_wire.c $(unit_headers)
+tests_unit_test_ud_wire_LDADD = $(unit_libs)
 tests_unit_test_wire_SOURCES = tests/unit/test_wire.c $(unit_headers)
 tests_unit_test_wire_LDADD = $(unit_libs)
 tests_unit_test_wireup_SOURCES = tests/unit/test_wireup.c $(unit_headers)
@@ -51,3 +62,9 @@ tests_unit_test_wireup_sim_SOURCES = tests/unit/test_wireup_sim.c $(unit_headers
 tests_unit_test_wireup_sim_LDADD = $(unit_libs)
 
 EXTRA_DIST += tests/unit/explain.golden tests/fuzz
+
+# Tables of how the reliable datagrams recover, beside go-back-N. Not a test.
+noinst_PROGRAMS += tests/unit/reliable_report
+tests_unit_reliable_report_SOURCES = tests/unit/reliable_report.c tests/unit/reliable_gbn.c \
+	tests/unit/reliable_gbn.h $(reliable_sim)
+tests_unit_reliable_report_LDADD = libvrb.la
