@@ -79,6 +79,35 @@ tap_is $? 134 "SOFTHCA_STRICT=2 aborts at the first misuse"
 on_hca SOFTHCA_STRICT=0 "$BUILD/softhca_t_control" >"$TAP_OUT" 2>&1
 tap_unlike "$TAP_OUT" 'softhca: strict' "SOFTHCA_STRICT=0 keeps quiet"
 
+# ---- fault rules ----
+
+faults() {
+    local rules=$1
+    shift
+    program "$*, $dev" T_DEV="$dev" SOFTHCA_FAULTS="$rules" "$BUILD/softhca_t_faults" "$@"
+}
+for dev in shca0 shca1; do
+    faults "port.down dev=$dev at=100ms for=300ms" port
+    faults "dev.fatal dev=$dev at=100ms" fatal
+    faults "gid.set dev=$dev at=50ms index=5 gid=::ffff:10.9.9.9; lid.set dev=$dev at=150ms lid=0x99" \
+        addresses
+    faults "rc.rnr count=2" rc rnr
+    faults "rc.rnr" rc rnr-exceeded
+    faults "rc.retry_exc nth=1" rc retry
+    faults "rc.delay us=100000 nth=1" rc delay
+    faults "wc.error status=rem_op_err nth=2" rc wc
+    faults "ud.drop every=2" ud drop
+    faults "ud.dup every=2" ud dup
+    faults "ud.reorder every=5 window=1" ud reorder
+    faults "ud.delay nth=1 us=50000" ud delay
+    faults "ud.corrupt nth=7 index=3" ud corrupt
+    faults "ud.drop dev=other" ud none
+    faults "cq.overrun nth=3; srq.limit nth=2" queues
+    faults "create_cq.fail nth=1; create_qp.fail nth=1 errno=ENOSPC; reg_mr.fail nth=1
+        create_ah.fail nth=1; post_send.fail nth=1; post_recv.fail nth=1; reg_mr.limit bytes=100k" \
+        control
+done
+
 # ---- who reaches whom ----
 
 cat >"$TAP_TMP/reach.ini" <<'INI'
