@@ -18,6 +18,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "counters.h"
+
 #define CHK_GUARD 64U           /* bytes of guard before and after each buffer */
 #define CHK_GUARD_BYTE 0xc3     /* what a guard holds */
 #define CHK_POISON_BYTE 0x5a    /* what a receive buffer holds before the transfer */
@@ -42,6 +44,7 @@ struct chk {
     uint64_t max_size; /* bytes */
     uint64_t seed;
     uint64_t timeout;  /* seconds without progress report; 0: none */
+    uint64_t counters; /* print the transport's counters at the end */
     uint64_t messages; /* verified by this rank */
     uint64_t bytes;    /* verified by this rank */
     char where[200];   /* what this rank is doing, for the report of a hang */
@@ -110,6 +113,7 @@ static inline void chk_usage(FILE *out)
             (unsigned long long)chk.seed);
     fprintf(out, "  %-22s give up on a rank that stands still so long; 0: never (default %d)\n",
             "--timeout SECONDS", CHK_DEFAULT_TIMEOUT);
+    fprintf(out, "  %-22s print what the transport counted, summed over the ranks\n", "--counters");
     for (const struct chk_option *o = chk.options; o != NULL && o->name != NULL; o++) {
         char text[64];
         snprintf(text, sizeof(text), "%s%s", o->name, o->is_flag ? "" : " N");
@@ -161,6 +165,7 @@ static inline void chk_parse(int argc, char **argv)
         {"--max-size", NULL, &chk.max_size, 0},
         {"--seed", NULL, &chk.seed, 0},
         {"--timeout", NULL, &chk.timeout, 0},
+        {"--counters", NULL, &chk.counters, 1},
         {NULL, NULL, NULL, 0},
     };
     for (int i = 1; i < argc; i++) {
@@ -201,6 +206,9 @@ static inline void chk_begin(int *argc, char ***argv, const struct chk *defaults
     MPI_Init(argc, argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &chk.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &chk.size);
+    if (chk.counters) {
+        counters_start();
+    }
     chk_step("start");
 }
 
@@ -218,6 +226,9 @@ static inline int chk_end(void)
     uint64_t all[2] = {0, 0};
     chk_step("final reduction");
     MPI_Reduce(mine, all, 2, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
+    if (chk.counters) {
+        counters_print(chk.rank);
+    }
     chk_step("MPI_Finalize");
     MPI_Finalize();
     alarm(0);

@@ -2,7 +2,7 @@
 #
 # One source file per program, all with the same flags.
 
-noinst_HEADERS += tests/mpi/check.h tests/mpi/sizes.h
+noinst_HEADERS += tests/mpi/check.h tests/mpi/counters.h tests/mpi/sizes.h
 
 noinst_PROGRAMS += \
 	tests/mpi/collectives \
