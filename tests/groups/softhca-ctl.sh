@@ -19,10 +19,10 @@ export SOFTHCA_FABRIC=ctl-$$
 ctl=$BUILD/softhca-ctl
 
 on_host() {
-    local host=$1
-    shift
-    SOFTHCA_HOST=$host SOFTHCA_HOSTNAME=$host LD_PRELOAD=$BUILD/.libs/libsofthca.so \
-        timeout 200 "$@" </dev/null
+    timeout 200 env \
+        SOFTHCA_HOST="$1" SOFTHCA_HOSTNAME="$1" \
+        LD_PRELOAD="${VRB_PRELOAD_FIRST:+$VRB_PRELOAD_FIRST:}$BUILD/.libs/libsofthca.so" \
+        "${@:2}" </dev/null
 }
 
 # --- a fabric kept by one sleeping program (a pingpong server that nobody calls)

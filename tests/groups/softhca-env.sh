@@ -6,6 +6,8 @@ set -u
 : "${BUILD:=$TOP/_build}"
 # shellcheck source=tests/lib/tap.sh
 . "$TOP/tests/lib/tap.sh"
+# shellcheck source=tests/lib/pair.sh
+. "$TOP/tests/lib/pair.sh"
 
 [ -e "$BUILD/.libs/libsofthca.so" ] || tap_skip_all "libsofthca.so is not built"
 
@@ -14,8 +16,7 @@ fabric=env-$$
 
 # Runs an ordinary program on simulated host node0.
 on_host() {
-    SOFTHCA_FABRIC=$fabric SOFTHCA_HOST=node0 SOFTHCA_HOSTNAME=node0 \
-        LD_PRELOAD=$BUILD/.libs/libsofthca.so timeout 20 "$@" </dev/null 2>&1
+    SOFTHCA_FABRIC=$fabric vrb_on_host node0 timeout 20 "$@" </dev/null 2>&1
 }
 
 # is WANTED NAME COMMAND...

@@ -6,15 +6,15 @@ set -u
 : "${BUILD:=$TOP/_build}"
 # shellcheck source=tests/lib/tap.sh
 . "$TOP/tests/lib/tap.sh"
+# shellcheck source=tests/lib/pair.sh
+. "$TOP/tests/lib/pair.sh"
 
 [ -x "$BUILD/softhca_wr_test" ] || tap_skip_all "softhca_wr_test is not built"
 
 wr_test() {
     local mode=$1
     shift
-    SOFTHCA_FABRIC=wr-$$ SOFTHCA_HOST=node0 SOFTHCA_EXEC=$mode \
-        LD_PRELOAD=${VRB_PRELOAD_FIRST:+$VRB_PRELOAD_FIRST:}$BUILD/.libs/libsofthca.so \
-        timeout 30 "$BUILD/softhca_wr_test" "$@"
+    SOFTHCA_FABRIC=wr-$$ SOFTHCA_EXEC=$mode vrb_on_host node0 "$BUILD/softhca_wr_test" "$@"
 }
 
 for mode in sync deferred; do

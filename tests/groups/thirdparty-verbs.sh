@@ -11,8 +11,7 @@ set -u
 tap_have ibv_devinfo ibv_rc_pingpong || tap_skip_all "ibverbs-utils is not installed"
 
 devinfo() {
-    SOFTHCA_FABRIC=devinfo-$$ SOFTHCA_HOST=node0 LD_PRELOAD=$BUILD/.libs/libsofthca.so \
-        ibv_devinfo -v "$@"
+    SOFTHCA_FABRIC=devinfo-$$ vrb_on_host node0 ibv_devinfo -v "$@"
 }
 
 tap_run "ibv_devinfo -v" 20 devinfo
@@ -46,6 +45,12 @@ for link in ib roce; do
     pingpong "ibv_rc_pingpong, extended post, events ($link)" $link ibv_rc_pingpong -c -N -e -n 300
     pingpong "ibv_rc_pingpong, 1 MiB ($link)" $link ibv_rc_pingpong -c -s 1048576 -n 20
     pingpong "ibv_rc_pingpong, 1 byte ($link)" $link ibv_rc_pingpong -c -s 1 -n 300
+done
+
+# Work requests that run later than they are posted.
+for kind in rc srq ud; do
+    tap_run "ibv_${kind}_pingpong, deferred execution" 30 vrb_pair --exec deferred 25 \
+        ibv_${kind}_pingpong -c -n 100 -p @PORT -- ibv_${kind}_pingpong -c -n 100 -p @PORT @SERVER
 done
 
 # Strictness that a user of real hardware would meet.

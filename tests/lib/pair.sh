@@ -14,6 +14,7 @@
 # 125 if shared memory was left behind. The words @SERVER and @PORT in the arguments become the
 # server's address and the port.
 #
+#   vrb_on_host HOST CMD [ARGS...]   one program on a simulated host, in fabric $SOFTHCA_FABRIC
 #   vrb_free_port        prints a TCP port that nobody listens on
 
 VRB_LIB=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -35,7 +36,14 @@ vrb_free_port() {
     echo "$port"
 }
 
-# Words of one side, with its preload, limit and host; replaces the shell.
+vrb_on_host() {
+    local host=$1
+    shift
+    env SOFTHCA_HOST="$host" SOFTHCA_HOSTNAME="$host" \
+        LD_PRELOAD="${VRB_PRELOAD_FIRST:+$VRB_PRELOAD_FIRST:}$BUILD/.libs/libsofthca.so" "$@"
+}
+
+# One side of a pair, with its limit; replaces the shell.
 _vrb_side() {
     local host=$1 limit=$2
     shift 2
