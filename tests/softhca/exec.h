@@ -9,7 +9,10 @@
 
 #include <sys/uio.h>
 
-enum { SHCA_MAX_IOV = SM_MAX_SGE + 2 };
+enum {
+    SHCA_MAX_IOV = SM_MAX_SGE + 2,
+    SHCA_DEFER_NS = 300000, /* a deferred request waits for polls at most this long */
+};
 
 /* A scatter or gather list as addresses of the process that owns the memory. */
 struct shca_iov {
@@ -39,7 +42,15 @@ enum shca_outcome shca_exec_ud(struct shca_qp *qp, struct shca_wqe *w, struct sh
 uint64_t shca_ud_late(uint64_t now);
 void shca_ud_forget(uint32_t qp_idx); /* of a QP about to go */
 
+/* Puts a QP on the list of those with queued requests, to be run at `deadline` (ns). */
+void shca_pend(struct shca_qp *qp, uint64_t deadline);
 void shca_unpend(struct shca_qp *qp);
+void shca_check_source(const struct shca_qp *qp, const struct shca_wqe *w); /* aborts */
+
+static inline struct shca_wqe *shca_sq_slot(const struct shca_qp *qp, uint64_t i)
+{
+    return (struct shca_wqe *)(qp->sq + (i & (qp->sq_size - 1)) * qp->sq_stride);
+}
 
 /* The QP that a packet to {device, port, QPN} reaches, or NULL; checks nothing but existence. */
 struct sm_qp *shca_target(const struct shca_route *r, uint32_t qpn);

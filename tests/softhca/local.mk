@@ -8,7 +8,8 @@ libsofthca_core_la_SOURCES = \
 	tests/softhca/shm_dir.h tests/softhca/shm.c tests/softhca/shm_clean.c \
 	tests/softhca/lock.c tests/softhca/heap.c \
 	tests/softhca/reap.c tests/softhca/fabric.c tests/softhca/fabric_change.c \
-	tests/softhca/conf.c tests/softhca/evsend.c tests/softhca/misc.c \
+	tests/softhca/conf.h tests/softhca/conf.c tests/softhca/conf_value.c tests/softhca/conf_port.c \
+	tests/softhca/evsend.c tests/softhca/misc.c \
 	tests/softhca/fault.c tests/softhca/fault_rule.c
 libsofthca_core_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
 
@@ -18,7 +19,7 @@ libsofthca_la_SOURCES = \
 	tests/softhca/verbs_impl.h tests/softhca/exec.h \
 	tests/softhca/attach.c tests/softhca/ctl_dev.c tests/softhca/ctl_qp.c \
 	tests/softhca/qp_state.c tests/softhca/ctl_cq.c tests/softhca/ctl_mr.c \
-	tests/softhca/ctl_misc.c tests/softhca/exec_common.c tests/softhca/exec_mem.c \
+	tests/softhca/ctl_misc.c tests/softhca/sq_post.c tests/softhca/exec_common.c tests/softhca/exec_mem.c \
 	tests/softhca/exec_rc.c tests/softhca/exec_ud.c tests/softhca/deliver.c \
 	tests/softhca/fault_hooks.c tests/softhca/rq.c tests/softhca/cq.c tests/softhca/cq_ex.c \
 	tests/softhca/event.c \
