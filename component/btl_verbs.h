@@ -201,6 +201,7 @@ void mca_btl_verbs_rdma_complete(struct vrb_rdma *rdma, int status);
 /* What Open MPI carries to the other side byte by byte, possibly unaligned: 4-byte fields only. */
 struct mca_btl_base_registration_handle_t {
     uint32_t lkey, rkey;
+    uint32_t usable; /* 0: the memory could not be registered; put and get decline */
 };
 
 mca_btl_base_registration_handle_t *mca_btl_verbs_register_mem(mca_btl_base_module_t *btl,

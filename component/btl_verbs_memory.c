@@ -18,6 +18,9 @@ struct mca_btl_verbs_reg {
  * registration of any may go, because they share the process's limit. */
 static char cache_name[] = "verbs";
 
+/* The handle of memory that could not be registered, where ob1 does not bear a refusal. */
+static mca_btl_base_registration_handle_t unusable;
+
 static unsigned access_of(int32_t access_flags)
 {
     unsigned access = 0;
@@ -46,9 +49,11 @@ static int register_region(void *ctx, void *base, size_t size, mca_rcache_base_r
     }
     if (rc != VRB_OK) {
         reg->mr = NULL;
+        reg->handle.usable = 0;
         /* The cache drops something unused and tries again if told that resources ran out. */
         return rc == VRB_ERR_NOMEM ? OPAL_ERR_OUT_OF_RESOURCE : OPAL_ERR_NOT_AVAILABLE;
     }
+    reg->handle.usable = 1;
     OPAL_THREAD_LOCK(&module->regs_lock);
     reg->next = module->regs;
     reg->prev = &module->regs;
@@ -143,16 +148,19 @@ mca_btl_base_registration_handle_t *mca_btl_verbs_register_mem(mca_btl_base_modu
     int rc;
 
     (void)endpoint;
+    flags &= MCA_BTL_REG_FLAG_ACCESS_ANY;
     if (OPAL_UNLIKELY(module->rcache == NULL)) {
         mca_btl_verbs_rcache_start(module);
         if (module->rcache == NULL) {
-            return NULL;
+            return flags == MCA_BTL_REG_FLAG_REMOTE_WRITE ? &unusable : NULL;
         }
     }
-    rc = module->rcache->rcache_register(module->rcache, base, size, 0,
-                                         (int32_t)(flags & MCA_BTL_REG_FLAG_ACCESS_ANY), &reg);
+    rc = module->rcache->rcache_register(module->rcache, base, size, 0, (int32_t)flags, &reg);
     if (OPAL_UNLIKELY(rc != OPAL_SUCCESS || reg == NULL)) {
-        return NULL;
+        /* "Remote write" and nothing else is the receiver of ob1's put protocol. Refused, it tries
+         * again for ever, but only when something else completes. With a handle it asks the sender
+         * to put, the sender's put declines, and then the data is sent as packets. */
+        return flags == MCA_BTL_REG_FLAG_REMOTE_WRITE ? &unusable : NULL;
     }
     return &((struct mca_btl_verbs_reg *)reg)->handle;
 }
@@ -164,6 +172,9 @@ int mca_btl_verbs_deregister_mem(mca_btl_base_module_t *btl,
     struct mca_btl_verbs_reg *reg =
         (struct mca_btl_verbs_reg *)((char *)handle - offsetof(struct mca_btl_verbs_reg, handle));
 
+    if (!handle->usable) {
+        return OPAL_SUCCESS;
+    }
     (void)module->rcache->rcache_deregister(module->rcache, &reg->base);
     return OPAL_SUCCESS;
 }

@@ -52,6 +52,9 @@ static int start(mca_btl_verbs_endpoint_t *endpoint, uint8_t what, struct mca_bt
     if (OPAL_UNLIKELY(size > module->max_rdma || remote == NULL)) {
         return OPAL_ERR_NOT_AVAILABLE;
     }
+    if (OPAL_UNLIKELY(!remote->usable || (op->local_handle != NULL && !op->local_handle->usable))) {
+        return OPAL_ERR_OUT_OF_RESOURCE; /* ob1 then sends packets */
+    }
     if (OPAL_UNLIKELY(op->local_handle == NULL && size > 0)) {
         uint32_t access = what == VRB_RDMA_GET ? MCA_BTL_REG_FLAG_LOCAL_WRITE : 0;
 
