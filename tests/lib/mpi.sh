@@ -8,6 +8,8 @@
 #   mpi_job [OPTIONS] -- PROGRAM [ARGS]          one run; PROGRAM without / is one of tests/mpi
 #   mpi_all LINK RANKS [OPTIONS]    every program, with the work of a CI run
 #   mpi_tiny LINK [OPTIONS]         the programs that fill queues, with queues that fill at once
+#   mpi_counted COUNTER NAME        passes if the last job's programs, run with --counters, counted
+#                                   at least one COUNTER of the transport (btl_verbs_COUNTER)
 #
 # OPTIONS are those of vrb_mpirun. Environment: MPI_TEST_BTL (self,verbs): the BTLs to test, e.g.
 # self,tcp to try the programs themselves; MPI_TEST_SCALE (1): factor on all iterations;
@@ -57,6 +59,14 @@ mpi_pass() {
     tap_run "$name" $((MPI_TEST_LIMIT + 30)) _mpi_checked_job "$@"
 }
 
+# Without it, a test of a rare path passes as well when that path is never taken.
+mpi_counted() {
+    case $MPI_TEST_BTL in
+    *verbs*) tap_like "$TAP_OUT" "^counter btl_verbs_$1 [1-9]" "$2" ;;
+    *) tap_skip "$2" "the BTL under test is $MPI_TEST_BTL" ;;
+    esac
+}
+
 # _mpi_case WHAT ITERATIONS PROGRAM [ARGS], with the options in mpi_options
 _mpi_case() {
     local what=$1 iterations=$(($2 * MPI_TEST_SCALE)) program=$3
@@ -77,7 +87,9 @@ mpi_all() {
     _mpi_case "$what" 2 storm --tick 500 --size 100000
     _mpi_case "$what" 2 storm --one-way
     if [ "$ranks" -eq 2 ]; then
-        _mpi_case "$what" 2 pingpong
+        _mpi_case "$what" 2 pingpong --counters
+        mpi_counted gets "$what: large messages were read by RDMA"
+        mpi_counted tx_inline "$what: small messages left inline"
     else
         _mpi_case "$what" 1 pingpong --all-pairs --max-size 2M --kinds 0x1b
         _mpi_case "$what" 30 sparse
@@ -86,7 +98,8 @@ mpi_all() {
     _mpi_case "$what" 6 incast --size 80K --window 64
     _mpi_case "$what" 2 collectives
     _mpi_case "$what" 5 unexpected
-    _mpi_case "$what" 2 flood
+    _mpi_case "$what" 2 flood --counters
+    mpi_counted tx_coalesced "$what: small messages to a busy queue shared packets"
     _mpi_case "$what" 1 datatypes
     _mpi_case "$what" 1 nullself
     _mpi_case "$what" 12 random
@@ -107,7 +120,8 @@ mpi_tiny() {
         local mpi_options=(--link "$link" --ranks 4 --hosts 2 "${small[@]}"
             --mca btl_verbs_use_srq "$queue" "$@")
         what="tiny queues, $link, SRQ $queue"
-        _mpi_case "$what" 1 flood --messages 1000
+        _mpi_case "$what" 1 flood --messages 1000 --counters
+        mpi_counted stalls "$what: queues were full"
         _mpi_case "$what" 3 incast --max-size 100K
         _mpi_case "$what" 6 incast --size 80K --window 64
         _mpi_case "$what" 6 random --max-size 1M
