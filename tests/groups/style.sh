@@ -1,13 +1,13 @@
 #!/bin/bash
 # group: layout, licence, length, layering and shell style of every tracked file
-# timeout: 300
+# timeout: 900
 # SPDX-License-Identifier: BSD-3-Clause
 set -u
 # shellcheck source=../lib/tap.sh
 . "$TOP/tests/lib/tap.sh"
 
 while read -r name what; do
-    tap_limit 120 "$TOP/tools/check-style.sh" "$name" >"$TAP_TMP/found" 2>&1
+    tap_limit 400 "$TOP/tools/check-style.sh" "$name" >"$TAP_TMP/found" 2>&1
     status=$?
     case $status in
     0) tap_ok "$what" ;;
