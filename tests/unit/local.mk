@@ -12,6 +12,7 @@ unit_tests = \
 	tests/unit/test_map \
 	tests/unit/test_pairs \
 	tests/unit/test_reliable \
+	tests/unit/test_reliable_loss \
 	tests/unit/test_reliable_sim \
 	tests/unit/test_ud_wire \
 	tests/unit/test_wire \
@@ -48,8 +49,12 @@ tests_unit_test_map_SOURCES = tests/unit/test_map.c $(unit_headers)
 tests_unit_test_map_LDADD = $(unit_libs)
 tests_unit_test_pairs_SOURCES = tests/unit/test_pairs.c $(unit_headers)
 tests_unit_test_pairs_LDADD = $(unit_libs)
-tests_unit_test_reliable_SOURCES = tests/unit/test_reliable.c $(unit_headers)
+tests_unit_test_reliable_SOURCES = tests/unit/test_reliable.c tests/unit/reliable_fixture.h \
+	$(unit_headers)
 tests_unit_test_reliable_LDADD = $(unit_libs)
+tests_unit_test_reliable_loss_SOURCES = tests/unit/test_reliable_loss.c \
+	tests/unit/reliable_fixture.h $(unit_headers)
+tests_unit_test_reliable_loss_LDADD = $(unit_libs)
 tests_unit_test_reliable_sim_SOURCES = tests/unit/test_reliable_sim.c $(reliable_sim) $(unit_headers)
 tests_unit_test_reliable_sim_LDADD = $(unit_libs)
 tests_unit_test_ud_wire_SOURCES = tests/unit/test_ud_wire.c $(unit_headers)
