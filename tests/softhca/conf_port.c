@@ -151,7 +151,7 @@ void shca_conf_port(struct shca_conf *p, struct sm_port *port, const char *key, 
     } else if (!strcmp(key, "speed")) {
         shca_conf_store(p, v, 1, 128, &port->speed, 1);
     } else if (!strcmp(key, "max_msg_sz")) {
-        shca_conf_store(p, v, 1, 1u << 31, &port->max_msg_sz, 4);
+        shca_conf_store(p, v, 1, 1u << 30, &port->max_msg_sz, 4);
     } else if (!strcmp(key, "gids")) {
         shca_conf_store(p, v, 1, SM_MAX_GIDS, &port->ngids, 2);
     } else if (!strcmp(key, "net")) {

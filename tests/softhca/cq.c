@@ -49,9 +49,14 @@ static bool fill_bounce(struct sm_cq *c, struct sm_cqe *e, const struct shca_pay
 
     uint64_t at = atomic_load_explicit(&c->bprod, memory_order_relaxed);
 
-    if (p->len + (p->grh ? 40u : 0u) > c->bmax ||
-        at - atomic_load_explicit(&c->bcons, memory_order_acquire) >= c->nbounce) {
+    if (p->len + (p->grh ? 40u : 0u) > c->bmax) {
         return false;
+    }
+    if (at - c->bcons_seen >= c->nbounce) {
+        c->bcons_seen = atomic_load_explicit(&c->bcons, memory_order_acquire);
+        if (at - c->bcons_seen >= c->nbounce) {
+            return false;
+        }
     }
     b = bounce_slot(c, at);
     d = b->data;
@@ -85,8 +90,11 @@ bool shca_cq_push(uint32_t cq, uint32_t gen, const struct sm_cqe *cqe, const str
         return true; /* nobody is there to see it */
     }
     prod = atomic_load_explicit(&c->prod, memory_order_relaxed);
+    if (prod - c->cons_seen >= c->cqe) {
+        c->cons_seen = atomic_load_explicit(&c->cons, memory_order_acquire);
+    }
     if (SHCA_UNLIKELY(
-            prod - atomic_load_explicit(&c->cons, memory_order_acquire) >= c->cqe ||
+            prod - c->cons_seen >= c->cqe ||
             (shca_fault_any() &&
              shca_fault_hit(SHCA_FAULT_CQ_OVERRUN, &SHCA_FAULT_SITE(.qpn = cqe->qp_num), NULL)))) {
         overrun(c, cq, gen);
@@ -323,6 +331,7 @@ int shca_cq_resize(struct shca_cq *cq, uint32_t cqe)
         c->size = new.size;
         c->cqe = cqe;
         atomic_store(&c->cons, 0);
+        c->cons_seen = 0;
         atomic_store(&c->prod, n);
         new.off = old_off;
         new.bytes = old_bytes;

@@ -275,7 +275,6 @@ SHCA_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *
     }
     ah->ah.context = pd->context;
     ah->ah.pd = pd;
-    shca_route_resolve(ctx->dev_idx, &ah->path, &ah->route);
     atomic_fetch_add(&((struct shca_pd *)pd)->refs, 1);
     atomic_fetch_add(&ctx->nah, 1);
     return &ah->ah;

@@ -81,7 +81,7 @@ static int by_copy(struct sm_qp *to, const struct shca_iov *src, const struct sh
     return shca_copy_to(to->o.proc, &all, dst, false);
 }
 
-enum ibv_wc_status shca_deliver(struct sm_qp *to, const struct shca_rwqe *rw,
+enum ibv_wc_status shca_deliver(struct sm_dev *from, struct sm_qp *to, const struct shca_rwqe *rw,
                                 const struct shca_iov *src, uint32_t skip, const void *grh,
                                 struct sm_cqe *e, int *err)
 {
@@ -106,7 +106,7 @@ enum ibv_wc_status shca_deliver(struct sm_qp *to, const struct shca_rwqe *rw,
         shca_iov_cut(&dst, grh ? 0 : skip, src->len + (grh ? 40u : 0u));
         if (need <= shca.bounce + 40u && src->len <= shca.bounce &&
             by_bounce(to, src, &dst, grh, e)) {
-            shca_count(&shca.seg->devs[to->o.dev], SM_CNT_BOUNCE, 1);
+            shca_count(from, SM_CNT_BOUNCE, 1);
             to->inflight = SM_TAKEN_NONE;
             shca_hazard_clear(hazard);
             return atomic_load(&shca.seg->cqs[to->rcq].overrun) ? IBV_WC_LOC_QP_OP_ERR

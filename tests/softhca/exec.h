@@ -59,7 +59,7 @@ bool shca_pkey_match(const struct sm_qp *a, const struct sm_qp *b);
 /* Scatters into a taken receive request, through a bounce slot if it fits, and completes it.
  * `skip`: bytes left free at the start (UD without GRH); `grh`: what goes there. Returns the status
  * that the responder saw; *err is an errno when the copy failed (EFAULT, ESRCH). resp lock held. */
-enum ibv_wc_status shca_deliver(struct sm_qp *to, const struct shca_rwqe *rw,
+enum ibv_wc_status shca_deliver(struct sm_dev *from, struct sm_qp *to, const struct shca_rwqe *rw,
                                 const struct shca_iov *src, uint32_t skip, const void *grh,
                                 struct sm_cqe *e, int *err);
 

@@ -91,7 +91,7 @@ static enum shca_outcome do_send(struct rc_op *op)
         return SHCA_NO_RECV;
     }
     recv_cqe(op, &e);
-    st = shca_deliver(op->to, &rw, &op->local, 0, NULL, &e, &err);
+    st = shca_deliver(op->qp->ctx->sm, op->to, &rw, &op->local, 0, NULL, &e, &err);
     if (err && err != EFAULT) {
         return SHCA_SILENCE; /* it died under our hands */
     }
@@ -173,7 +173,7 @@ static enum shca_outcome do_write(struct rc_op *op)
     if (imm && !err) {
         recv_cqe(op, &e);
         rw.nsge = 0; /* the immediate takes the request, not its buffers */
-        shca_deliver(op->to, &rw, &none, 0, NULL, &e, &err);
+        shca_deliver(op->qp->ctx->sm, op->to, &rw, &none, 0, NULL, &e, &err);
     }
     op->to->inflight = SM_TAKEN_NONE;
     return oc;

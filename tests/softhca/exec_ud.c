@@ -143,8 +143,8 @@ static void put(struct sm_qp *to, const struct packet *p)
         shca_count(&shca.seg->devs[to->o.dev], SM_CNT_UD_DROP, 1);
         return;
     }
-    if (shca_deliver(to, &rw, &p->data, 40, p->has_grh ? p->grh : NULL, &e, &err) !=
-        IBV_WC_SUCCESS) {
+    if (shca_deliver(&shca.seg->devs[p->from->o.dev], to, &rw, &p->data, 40,
+                     p->has_grh ? p->grh : NULL, &e, &err) != IBV_WC_SUCCESS) {
         shca_strict(0, "UD QP 0x%x: a datagram of %llu bytes (and 40) met a bad receive request",
                     to->qpn, (unsigned long long)p->data.len);
         shca_qp_error(to, IBV_EVENT_QP_FATAL);

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/statvfs.h>
 
 enum { MIN_CLASS = 7 /* 128 B: two cache lines */, GIVE_BACK = 1 << 18 };
 
@@ -20,13 +21,22 @@ static unsigned int class_of(uint64_t bytes)
     return c;
 }
 
+/* The segment is sparse: touching a page that /dev/shm has no room for would end in SIGBUS. */
+static bool room_for(uint64_t bytes)
+{
+    struct statvfs v;
+
+    return bytes < GIVE_BACK || shca.dir_fd < 0 || fstatvfs(shca.dir_fd, &v) < 0 || !v.f_blocks ||
+           (uint64_t)v.f_bavail * v.f_bsize >= bytes + (1u << 20);
+}
+
 uint64_t shca_heap_alloc(uint64_t bytes)
 {
     struct sm_seg *s = shca.seg;
     unsigned int c = class_of(bytes);
     uint64_t off = 0;
 
-    if (c >= SM_SIZE_CLASSES) {
+    if (c >= SM_SIZE_CLASSES || !room_for(bytes)) {
         return 0;
     }
     shca_lock(&s->table_lock);
@@ -58,22 +68,20 @@ void shca_heap_free(uint64_t off, uint64_t bytes)
     shca_unlock(&s->table_lock);
 }
 
+/* lock: offset of a lock, which survives recycling; 0: none. */
 static const struct {
-    size_t off, size, skip; /* skip: bytes at the start that survive recycling */
+    size_t off, size, lock;
     uint32_t n;
 } tables[SM_TABLES] = {
-    [SM_T_CTX] = {offsetof(struct sm_seg, ctxs), sizeof(struct sm_ctx), sizeof(struct sm_obj),
-                  SM_MAX_CTX},
-    [SM_T_CHAN] = {offsetof(struct sm_seg, chans), sizeof(struct sm_chan), sizeof(struct sm_obj),
-                   SM_MAX_CHAN},
-    [SM_T_CQ] = {offsetof(struct sm_seg, cqs), sizeof(struct sm_cq),
-                 offsetof(struct sm_cq, lock) + sizeof(sm_lock), SM_MAX_CQ},
+    [SM_T_CTX] = {offsetof(struct sm_seg, ctxs), sizeof(struct sm_ctx), 0, SM_MAX_CTX},
+    [SM_T_CHAN] = {offsetof(struct sm_seg, chans), sizeof(struct sm_chan), 0, SM_MAX_CHAN},
+    [SM_T_CQ] = {offsetof(struct sm_seg, cqs), sizeof(struct sm_cq), offsetof(struct sm_cq, lock),
+                 SM_MAX_CQ},
     [SM_T_SRQ] = {offsetof(struct sm_seg, srqs), sizeof(struct sm_srq),
-                  offsetof(struct sm_srq, lock) + sizeof(sm_lock), SM_MAX_SRQ},
-    [SM_T_QP] = {offsetof(struct sm_seg, qps), sizeof(struct sm_qp),
-                 offsetof(struct sm_qp, resp) + sizeof(sm_lock), SM_MAX_QP},
-    [SM_T_MR] = {offsetof(struct sm_seg, mrs), sizeof(struct sm_mr), sizeof(struct sm_obj),
-                 SM_MAX_MR},
+                  offsetof(struct sm_srq, lock), SM_MAX_SRQ},
+    [SM_T_QP] = {offsetof(struct sm_seg, qps), sizeof(struct sm_qp), offsetof(struct sm_qp, resp),
+                 SM_MAX_QP},
+    [SM_T_MR] = {offsetof(struct sm_seg, mrs), sizeof(struct sm_mr), 0, SM_MAX_MR},
 };
 
 struct sm_obj *shca_obj(enum sm_table t, uint32_t idx)
@@ -81,14 +89,15 @@ struct sm_obj *shca_obj(enum sm_table t, uint32_t idx)
     return (struct sm_obj *)((char *)shca.seg + tables[t].off + idx * tables[t].size);
 }
 
-static void init_lock_of(enum sm_table t, struct sm_obj *o)
+/* Everything but the head and the lock. */
+static void clear(enum sm_table t, struct sm_obj *o)
 {
-    if (t == SM_T_CQ) {
-        shca_lock_init(&((struct sm_cq *)o)->lock);
-    } else if (t == SM_T_SRQ) {
-        shca_lock_init(&((struct sm_srq *)o)->lock);
-    } else if (t == SM_T_QP) {
-        shca_lock_init(&((struct sm_qp *)o)->resp);
+    size_t lock = tables[t].lock ? tables[t].lock : tables[t].size;
+    char *p = (char *)o;
+
+    memset(p + sizeof(*o), 0, lock - sizeof(*o));
+    if (tables[t].lock) {
+        memset(p + lock + sizeof(sm_lock), 0, tables[t].size - lock - sizeof(sm_lock));
     }
 }
 
@@ -111,9 +120,11 @@ int shca_obj_alloc(enum sm_table t, uint32_t dev, uint32_t ctx)
         return -1;
     }
     o = shca_obj(t, i);
-    memset((char *)o + tables[t].skip, 0, tables[t].size - tables[t].skip);
+    clear(t, o);
     if (!atomic_load(&o->gen)) {
-        init_lock_of(t, o);
+        if (tables[t].lock) {
+            shca_lock_init((sm_lock *)(void *)((char *)o + tables[t].lock));
+        }
         atomic_store(&o->gen, 1);
     }
     o->proc = shca.proc_idx;

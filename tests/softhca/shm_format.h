@@ -4,8 +4,9 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Rules of the format: tables of fixed size addressed by index, rings addressed by offsets from the
- * start of the segment, never pointers. An entry is named by {index, generation}; the generation
- * grows at each destruction, so that late packets and stale keys miss.
+ * start of the segment, never pointers. What one side writes for each message lies on cache lines
+ * of its own, apart from what the other side only reads. An entry is named by {index, generation};
+ * the generation grows at each destruction, so that late packets and stale keys miss.
  */
 #ifndef SOFTHCA_SHM_FORMAT_H
 #define SOFTHCA_SHM_FORMAT_H
@@ -115,8 +116,8 @@ struct sm_dev {
     char fw[SM_NAME_LEN];
     struct sm_limits lim;
     struct sm_port ports[SM_MAX_PORTS];
-    _Atomic uint32_t nqp, ncq, nsrq, nmr; /* live objects, for the limits */
-    _Atomic uint64_t cnt[SM_COUNTERS];    /* enum sm_counter */
+    _Atomic uint32_t nqp, ncq, nsrq, nmr;           /* live objects, for the limits */
+    _Alignas(64) _Atomic uint64_t cnt[SM_COUNTERS]; /* enum sm_counter */
 };
 
 struct sm_host {
@@ -137,8 +138,9 @@ struct sm_proc {
     sm_lock life;       /* held by the helper thread for as long as the process lives */
     /* Sleep word of the helper thread, and "look at your QPs" for poll_cq. */
     _Atomic uint32_t attn;
-    _Atomic uint64_t locked_bytes;       /* page-rounded registered memory */
-    _Atomic uint32_t hazard[SM_HAZARDS]; /* MR index + 1 that this process is reaching into */
+    _Atomic uint64_t locked_bytes; /* page-rounded registered memory */
+    _Alignas(64) _Atomic uint32_t
+        hazard[SM_HAZARDS]; /* MR index + 1 that this process is reaching into */
 };
 
 /* Every object starts with this. */
@@ -195,10 +197,10 @@ struct sm_rq {
 
 struct sm_srq {
     struct sm_obj o;
-    sm_lock lock; /* consumers' side of the ring */
     uint32_t pd;
-    _Atomic uint32_t limit; /* 0: disarmed */
-    _Atomic uint32_t nqp;   /* QPs that use it */
+    _Atomic uint32_t limit;    /* 0: disarmed */
+    _Atomic uint32_t nqp;      /* QPs that use it */
+    _Alignas(64) sm_lock lock; /* consumers' side of the ring */
     struct sm_rq rq;
 };
 
@@ -226,7 +228,6 @@ enum sm_inflight {
 
 struct sm_qp {
     struct sm_obj o; /* state: enum ibv_qp_state + 1 */
-    sm_lock resp;    /* responder half: initiators at work on this QP, and state changes */
     uint32_t qpn;
     uint32_t pd;
     uint32_t type; /* enum ibv_qp_type */
@@ -246,9 +247,11 @@ struct sm_qp {
     struct sm_path path;
     uint32_t rq_psn, sq_psn;
     _Atomic uint32_t sq_flush; /* a peer broke this QP: its owner has to flush the send queue */
-    uint32_t comm_est;         /* COMM_EST was reported */
-    uint32_t inflight;         /* enum sm_inflight */
-    uint64_t inflight_wr;      /* wr_id of the SRQ request taken */
+    /* Responder half: initiators at work on this QP, and state changes. */
+    _Alignas(64) sm_lock resp;
+    uint32_t comm_est;    /* COMM_EST was reported */
+    uint32_t inflight;    /* enum sm_inflight */
+    uint64_t inflight_wr; /* wr_id of the SRQ request taken */
     struct sm_rq rq;
 };
 
@@ -306,7 +309,6 @@ enum sm_arm { SM_ARM_NONE = 0, SM_ARM_SOLICITED = 1, SM_ARM_ANY = 2 };
 
 struct sm_cq {
     struct sm_obj o;
-    sm_lock lock;  /* producers */
     uint32_t cqe;  /* granted entries */
     uint32_t size; /* slots: a power of two */
     uint64_t off, bytes;
@@ -315,8 +317,10 @@ struct sm_cq {
     uint32_t bmax;           /* bytes one bounce slot holds */
     uint32_t chan, chan_gen; /* chan ~0u: none */
     _Atomic uint32_t overrun;
-    _Alignas(64) _Atomic uint64_t prod;
-    _Atomic uint64_t bprod; /* bounce slots handed out */
+    _Alignas(64) sm_lock lock; /* producers */
+    _Atomic uint64_t prod;
+    _Atomic uint64_t bprod;         /* bounce slots handed out */
+    uint64_t cons_seen, bcons_seen; /* the consumer was at least this far */
     _Alignas(64) _Atomic uint64_t cons;
     _Atomic uint64_t bcons;
     _Alignas(64) _Atomic uint32_t armed; /* enum sm_arm */

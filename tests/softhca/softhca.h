@@ -103,6 +103,7 @@ struct shca_ah {
     struct ibv_ah ah;
     struct sm_path path;
     struct shca_route route;
+    _Atomic uint64_t epoch; /* of the route; 0: none yet */
 };
 
 struct shca_channel {

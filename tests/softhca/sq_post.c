@@ -62,6 +62,22 @@ static int build_inline(struct shca_qp *qp, const struct ibv_send_wr *wr, struct
     return 0;
 }
 
+/* The handle keeps the route for the datagrams to come; threads may share it. */
+static void ah_route(const struct shca_qp *qp, struct shca_ah *ah, struct shca_route *out)
+{
+    uint64_t now = atomic_load_explicit(&shca.seg->epoch, memory_order_relaxed);
+
+    if (SHCA_UNLIKELY(atomic_load_explicit(&ah->epoch, memory_order_acquire) != now)) {
+        pthread_mutex_lock(&shca.lock);
+        shca_route_resolve(qp->ctx->dev_idx, &ah->path, &ah->route);
+        *out = ah->route;
+        atomic_store_explicit(&ah->epoch, ah->route.epoch, memory_order_release);
+        pthread_mutex_unlock(&shca.lock);
+    } else {
+        *out = ah->route;
+    }
+}
+
 static int build(struct shca_qp *qp, const struct ibv_send_wr *wr, struct shca_wqe *w)
 {
     int n = wr->num_sge;
@@ -76,7 +92,7 @@ static int build(struct shca_qp *qp, const struct ibv_send_wr *wr, struct shca_w
     w->len = 0;
     w->nsge = (uint32_t)n;
     if (qp->sm->type == IBV_QPT_UD) {
-        const struct shca_ah *ah = (const struct shca_ah *)wr->wr.ud.ah;
+        struct shca_ah *ah = (struct shca_ah *)wr->wr.ud.ah;
 
         if (wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_IMM) {
             return shca_strict(EINVAL, "ibv_post_send: opcode %u on a UD QP", wr->opcode);
@@ -88,7 +104,7 @@ static int build(struct shca_qp *qp, const struct ibv_send_wr *wr, struct shca_w
             return shca_strict(EINVAL, "ibv_post_send: address handle of another PD");
         }
         w->path = ah->path;
-        w->route = ah->route;
+        ah_route(qp, ah, &w->route);
         w->qpn = wr->wr.ud.remote_qpn & 0xffffff;
         w->qkey = wr->wr.ud.remote_qkey;
     } else if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
