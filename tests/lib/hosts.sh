@@ -19,6 +19,8 @@
 #   --counters FILE    what softhca-ctl counters says after the run
 #   --timeout SECONDS  limit of the whole run (120); status 124 if it is hit
 #   --no-softhca       the machine's own devices, all ranks on this machine
+#   --bed NAME         softhca-ib, softhca-roce: as --link ib and --link roce; kernel: a guest with
+#                      the kernel's soft-RoCE, see bed-kernel.sh for the options of this bed
 #   --arg ARG          one more argument of mpirun itself
 #   --verbose          print the command
 #
@@ -37,6 +39,9 @@ VRB_LIB=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 : "${TOP:=$(cd "$VRB_LIB/../.." && pwd)}"
 : "${BUILD:=$TOP/_build}"
 : "${PREFIX:=$TOP/_inst}"
+
+# shellcheck source=bed-kernel.sh
+. "$VRB_LIB/bed-kernel.sh"
 
 _vrb_die() {
     echo "vrb_mpirun: $*" >&2
@@ -76,7 +81,8 @@ vrb_mpirun() (
     set -u
     ranks=2 hosts=2 link=ib btl=self,verbs pml=ob1 ucx_tls=rc_verbs,ud_verbs,self
     limit=120 softhca=1 verbose=0 fabric='' conf='' fault='' exec_mode=''
-    counters='' extra=() environment=()
+    counters='' extra=() environment=() kernel=0 kernel_option='' arguments=("$@")
+    [ -z "${VRB_IN_GUEST:-}" ] || kernel=1
     while [ $# -gt 0 ]; do
         case $1 in
         --ranks | --hosts | --link | --btl | --pml | --ucx-tls | --env | --fault | --conf | --exec | \
@@ -102,6 +108,15 @@ vrb_mpirun() (
         --arg) extra+=("$2") && shift ;;
         --mca) extra+=(--mca "$2" "$3") && shift 2 ;;
         --no-softhca) softhca=0 ;;
+        --bed)
+            case $2 in
+            softhca-ib | softhca-roce) link=${2#softhca-} ;;
+            kernel) kernel=1 ;;
+            *) _vrb_die "--bed is softhca-ib, softhca-roce or kernel, not '$2'" ;;
+            esac
+            shift
+            ;;
+        --debian | --netem | --event | --mtu) kernel_option=$1 && shift ;;
         --verbose) verbose=1 ;;
         --)
             shift
@@ -122,6 +137,15 @@ vrb_mpirun() (
     ib | roce | all) ;;
     *) _vrb_die "--link is ib, roce or all, not '$link'" ;;
     esac
+
+    if [ $kernel -eq 1 ]; then
+        [ -z "$fault$conf$exec_mode" ] ||
+            _vrb_die "--fault, --conf and --exec are of the software HCA, not of --bed kernel"
+        [ -n "${VRB_IN_GUEST:-}" ] || _vrb_kernel_outer "${arguments[@]}"
+        softhca=0
+    elif [ -n "$kernel_option" ]; then
+        _vrb_die "$kernel_option needs --bed kernel"
+    fi
 
     mpirun=${MPIRUN:-mpirun}
     major=$(_vrb_mpi_major "$mpirun")
@@ -147,23 +171,30 @@ vrb_mpirun() (
     [ "$ranks" -le $((cores - 1)) ] || cmd+=(--mca mpi_yield_when_idle 1)
 
     # --- the machine: simulated hosts, or this one
-    if [ $softhca -eq 1 ]; then
+    if [ $softhca -eq 1 ] || [ $kernel -eq 1 ]; then
         slots=$(((ranks + hosts - 1) / hosts))
         for ((i = 0; i < hosts; i++)); do
             echo "node$i slots=$slots"
         done >"$tmp/hostfile"
-        agent=plm_rsh_agent
-        [ "$major" -lt 5 ] || agent=plm_ssh_agent
-        cmd+=(--hostfile "$tmp/hostfile" --map-by node --mca "$agent" "$VRB_LIB/rsh-agent")
+        cmd+=(--hostfile "$tmp/hostfile" --map-by node)
         if [ "$major" -lt 5 ]; then
             cmd+=(--mca plm rsh --mca plm_rsh_no_tree_spawn 1 --mca orte_tmpdir_base "$tmp")
-            # All simulated hosts are this machine: the loopback device always joins them.
-            cmd+=(--mca oob_tcp_if_include lo --mca btl_tcp_if_include lo)
             cmd+=(--mca btl_vader_backing_directory "$shm")
         else
             cmd+=(--mca plm ssh --mca plm_ssh_no_tree_spawn 1 --mca prte_tmpdir_base "$tmp")
-            cmd+=(--mca btl_tcp_if_include lo --mca btl_sm_backing_directory "$shm")
+            cmd+=(--mca btl_sm_backing_directory "$shm")
         fi
+    fi
+    if [ $kernel -eq 1 ]; then
+        _vrb_kernel_hosts
+    elif [ $softhca -eq 1 ]; then
+        if [ "$major" -lt 5 ]; then
+            # All simulated hosts are this machine: the loopback device always joins them.
+            cmd+=(--mca plm_rsh_agent "$VRB_LIB/rsh-agent" --mca oob_tcp_if_include lo)
+        else
+            cmd+=(--mca plm_ssh_agent "$VRB_LIB/rsh-agent")
+        fi
+        cmd+=(--mca btl_tcp_if_include lo)
         fabric=${fabric:-$run}
         export SOFTHCA_FABRIC=$fabric
         export VRB_PRELOAD=${VRB_PRELOAD_FIRST:+$VRB_PRELOAD_FIRST:}$lib
@@ -208,7 +239,7 @@ vrb_mpirun() (
         [A-Za-z_]*=*) export "${pair?}" ;;
         *) _vrb_die "--env needs NAME=VALUE, not '$pair'" ;;
         esac
-        [ $softhca -eq 1 ] || cmd+=(-x "${pair%%=*}")
+        [ $((softhca + kernel)) -gt 0 ] || cmd+=(-x "${pair%%=*}")
     done
     cmd+=("$@")
 
