@@ -61,6 +61,7 @@ program "semantics, checked" SOFTHCA_EXEC=deferred SOFTHCA_CHECK=1 "$BUILD/softh
 program "peers, deferred" SOFTHCA_EXEC=deferred "$BUILD/softhca_t_peers"
 program "threads" "$BUILD/softhca_t_threads"
 program "threads, deferred" SOFTHCA_EXEC=deferred "$BUILD/softhca_t_threads"
+program "fork" "$BUILD/softhca_t_fork"
 program "memory lock limit" SOFTHCA_MEMLOCK=65536 "$BUILD/softhca_t_control" memlock
 
 # ---- misuse that only deferred execution shows ----

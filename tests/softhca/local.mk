@@ -42,7 +42,7 @@ softhca_wr_test_LDADD = $(IBVERBS_LIBS)
 # Conformance programs, plain verbs too: group softhca runs them.
 softhca_t_common = tests/softhca/t_common.h tests/softhca/t_common.c
 noinst_PROGRAMS += softhca_t_semantics softhca_t_control softhca_t_ud softhca_t_peers \
-	softhca_t_threads softhca_t_reach softhca_t_early softhca_t_faults
+	softhca_t_threads softhca_t_reach softhca_t_early softhca_t_faults softhca_t_fork
 softhca_t_semantics_SOURCES = tests/softhca/t_semantics.c $(softhca_t_common)
 softhca_t_semantics_LDADD = $(IBVERBS_LIBS) -lpthread
 softhca_t_control_SOURCES = tests/softhca/t_control.c $(softhca_t_common)
@@ -59,6 +59,8 @@ softhca_t_early_SOURCES = tests/softhca/t_early.c $(softhca_t_common)
 softhca_t_early_LDADD = $(IBVERBS_LIBS) -lpthread
 softhca_t_faults_SOURCES = tests/softhca/t_faults.c $(softhca_t_common)
 softhca_t_faults_LDADD = $(IBVERBS_LIBS) -lpthread
+softhca_t_fork_SOURCES = tests/softhca/t_fork.c $(softhca_t_common)
+softhca_t_fork_LDADD = $(IBVERBS_LIBS) -lpthread
 
 if VRB_CMOCKA
 check_PROGRAMS += softhca_fault_test
