@@ -143,7 +143,7 @@ static void make_host(uint32_t i, const char *name)
 {
     struct sm_host *h = &shca.seg->hosts[i];
 
-    snprintf(h->name, sizeof(h->name), "%s", name);
+    memcpy(h->name, name, strlen(name) + 1); /* the caller checked the length */
     shca_conf_host(i);
     atomic_store(&h->used, 1);
     atomic_fetch_add(&shca.seg->epoch, 1);
