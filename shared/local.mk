@@ -17,11 +17,21 @@ libvrb_la_SOURCES = \
 	shared/device/vrb_port.c \
 	shared/device/vrb_query.c \
 	shared/device/vrb_query.h \
+	shared/dgram/vrb_dgram.c \
+	shared/dgram/vrb_dgram.h \
+	shared/dgram/vrb_dgram_recv.c \
+	shared/dgram/vrb_dgram_send.c \
+	shared/dgram/vrb_reasm.c \
+	shared/dgram/vrb_reasm.h \
 	shared/mem/vrb_memlock.c \
 	shared/mem/vrb_memlock.h \
 	shared/mem/vrb_mr.c \
 	shared/mem/vrb_pool.c \
 	shared/mem/vrb_pool.h \
+	shared/mem/vrb_region.c \
+	shared/mem/vrb_region.h \
+	shared/peer/vrb_path.c \
+	shared/peer/vrb_path.h \
 	shared/peer/vrb_peer.c \
 	shared/peer/vrb_peer.h \
 	shared/rail/vrb_async.c \
@@ -53,6 +63,8 @@ libvrb_la_SOURCES = \
 	shared/reliable/vrb_rel_tx.h \
 	shared/ud/vrb_ud.c \
 	shared/ud/vrb_ud.h \
+	shared/ud/vrb_ud_hello.c \
+	shared/ud/vrb_ud_hello.h \
 	shared/util/vrb_clock.h \
 	shared/util/vrb_config.c \
 	shared/util/vrb_explain.c \

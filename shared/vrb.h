@@ -32,6 +32,13 @@ struct vrb_peer;
 
 /* ---- settings -------------------------------------------------------------------------------- */
 
+/* Which way messages take (peer/vrb_path.h). */
+enum vrb_mode {
+    VRB_MODE_RC = 0,   /* reliable connections only */
+    VRB_MODE_UD = 1,   /* reliable datagrams only: no connection, flat memory, puts but no gets */
+    VRB_MODE_AUTO = 2, /* datagrams first, RC for busy peers */
+};
+
 struct vrb_config {
     uint32_t recv_size;       /* payload bytes of one receive buffer: the longest packet */
     uint32_t recv_buffers;    /* receive buffers of the shared queue (SRQ) */
@@ -46,6 +53,12 @@ struct vrb_config {
     uint8_t sl;               /* service level */
     uint8_t tclass;           /* GRH traffic class */
     uint8_t threads;          /* take locks */
+    uint8_t mode;             /* enum vrb_mode */
+    uint32_t ud_buffers;      /* receive buffers of the UD QP (one MTU each) */
+    uint32_t peer_timeout;    /* seconds without any acknowledgement of datagrams until the peer is
+                               * given up; 0 = never */
+    uint32_t promote_after;   /* auto: messages to a peer before it is connected over RC */
+    uint32_t max_rc;          /* auto: RC connections at the most */
     uint32_t connect_timeout; /* seconds until an unanswered handshake is given up */
     uint32_t keepalive;       /* seconds of silence after which a peer is probed; 0: never */
     uint64_t name;            /* this process, as peers know it */
@@ -142,7 +155,9 @@ struct vrb_stats {
     uint64_t puts, put_bytes, gets, get_bytes;
     uint64_t credit_packets, credit_stalls, sq_stalls; /* stalls: messages that had to queue */
     uint64_t hellos_tx, hellos_rx, hellos_stale;
-    uint64_t connected, failed;        /* peers */
+    uint64_t ud_packets, ud_resent, ud_acks; /* datagrams sent: all with data, again, bare ACKs */
+    uint64_t ud_dup, ud_stale;               /* received: duplicates, of no known peer or life */
+    uint64_t connected, failed;              /* peers */
     uint64_t reg_bytes, reg_bytes_max; /* registered by the core's own pools now / at the most */
     uint64_t mr_count, mr_bytes, mr_failed; /* vrb_mr_register: live regions, bytes, refusals */
 };
@@ -180,7 +195,8 @@ struct vrb_buf {
     struct vrb_buf *next;
     uint8_t *payload; /* 16-byte aligned; capacity bytes */
     uint32_t capacity;
-    uint32_t len; /* payload bytes, set by vrb_send */
+    uint32_t refs; /* core: datagrams that still read it */
+    uint32_t len;  /* payload bytes, set by vrb_send */
     uint32_t lkey;
     uint16_t retire;        /* core: send queue slots that its completion frees */
     uint8_t tag, kind, cls; /* core */
@@ -222,6 +238,7 @@ struct vrb_rdma {
     uint64_t local_addr, remote_addr;
     uint64_t size; /* <= port's max_msg_sz; 0 is completed without the device */
     uint32_t lkey, rkey;
+    uint32_t refs;         /* core */
     uint8_t op;            /* enum vrb_rdma_op */
     uint16_t retire;       /* core */
     struct vrb_peer *peer; /* core */

@@ -16,7 +16,7 @@
 #define BLOB_VERSION 1
 #define BLOB_HDR_SIZE 8
 #define LENGTH_SIZE 2
-#define FIXED_SIZE 28
+#define FIXED_SIZE 36
 #define GID_SIZE (1 + VRB_GID_LEN)
 
 #define FLAG_GRH_REQUIRED 1
@@ -81,6 +81,7 @@ static uint8_t *pack_one(uint8_t *p, const struct vrb_address *a)
     vrb_put32(p + 16, a->qkey);
     vrb_put32(p + 20, a->recv_size);
     vrb_put32(p + 24, a->speed_mbps);
+    vrb_put64(p + 28, a->nonce);
     p += FIXED_SIZE;
     for (int i = 0; i < a->num_gids; i++) {
         p[0] = a->gids[i].type;
@@ -137,6 +138,7 @@ static int unpack_one(const uint8_t *p, size_t len, struct vrb_address *a)
     a->qkey = vrb_get32(p + 16);
     a->recv_size = vrb_get32(p + 20);
     a->speed_mbps = vrb_get32(p + 24);
+    a->nonce = vrb_get64(p + 28);
     for (int i = 0; i < p[4]; i++) {
         const uint8_t *from = p + FIXED_SIZE + i * GID_SIZE;
         struct vrb_gid *gid = &a->gids[a->num_gids];

@@ -59,6 +59,12 @@ int vrb_mr_register(struct vrb_rail *rail, void *base, size_t size, unsigned acc
     *lkey = m->lkey;
     *rkey = m->rkey;
     vrb_lock(rail);
+    if (rail->cfg.mode != VRB_MODE_RC && (access & VRB_ACCESS_REMOTE_WRITE) &&
+        vrb_region_add(&rail->regions, m->rkey, base, size) != VRB_OK) {
+        vrb_unlock(rail);
+        ibv_dereg_mr(m);
+        return VRB_ERR_NOMEM;
+    }
     rail->stats.mr_count++;
     rail->stats.mr_bytes += size;
     vrb_unlock(rail);
@@ -69,6 +75,11 @@ int vrb_mr_deregister(struct vrb_rail *rail, struct ibv_mr *mr)
 {
     size_t size = mr->length;
 
+    if (rail->cfg.mode != VRB_MODE_RC) {
+        vrb_lock(rail);
+        vrb_region_del(&rail->regions, mr->rkey);
+        vrb_unlock(rail);
+    }
     if (ibv_dereg_mr(mr) != 0) {
         return VRB_ERR_DEVICE;
     }

@@ -20,14 +20,15 @@ struct vrb_slab {
     char *bufs;
 };
 
-void vrb_pool_init(struct vrb_pool *p, struct vrb_rail *rail, uint32_t capacity, uint32_t user,
-                   uint32_t per_slab, uint32_t limit, uint8_t cls)
+void vrb_pool_init(struct vrb_pool *p, struct vrb_rail *rail, uint32_t capacity, uint32_t headroom,
+                   uint32_t user, uint32_t per_slab, uint32_t limit, uint8_t cls)
 {
     *p = (struct vrb_pool){
         .rail = rail,
         .pd = rail->pd,
         .stats = &rail->stats,
         .capacity = capacity,
+        .headroom = headroom,
         .user = user,
         .per_slab = per_slab,
         .limit = limit,
@@ -51,7 +52,7 @@ int vrb_pool_grow(struct vrb_pool *p)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t stride =
-        ((size_t)VRB_POOL_HEADROOM + p->capacity + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1);
+        ((size_t)p->headroom + p->capacity + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1);
     size_t buf_size = (sizeof(struct vrb_buf) + p->user + 15) & ~(size_t)15;
     uint32_t n = p->per_slab;
     struct vrb_slab *s;
@@ -85,7 +86,7 @@ int vrb_pool_grow(struct vrb_pool *p)
         struct vrb_buf *b = (struct vrb_buf *)(void *)(s->bufs + i * buf_size);
         *b = (struct vrb_buf){
             .next = p->free,
-            .payload = (uint8_t *)s->base + i * stride + VRB_POOL_HEADROOM,
+            .payload = (uint8_t *)s->base + i * stride + p->headroom,
             .capacity = p->capacity,
             .lkey = s->mr->lkey,
             .cls = p->cls,

@@ -3,8 +3,8 @@
  *
  * A slab is one page-aligned mapping, one MR, and an array of struct vrb_buf kept apart from it, so
  * that bookkeeping does not share cache lines with what the HCA writes. Each buffer has
- * VRB_POOL_HEADROOM bytes before its payload; the last VRB_HDR_SIZE of them are the packet header,
- * so header and payload leave in one SGE and the payload is 16-byte aligned.
+ * some bytes before its payload for the packet header, written backwards from the payload: header
+ * and payload leave in one SGE, and the payload is 16-byte aligned.
  *
  * Slabs are marked MADV_DONTFORK: a child never uses them, and copy-on-write after fork() must not
  * move the parent's pages away from under the HCA (ibv_fork_init(3)).
@@ -17,6 +17,7 @@
 
 #include "vrb.h"
 
+/* For the header of RC packets (VRB_HDR_SIZE). */
 #define VRB_POOL_HEADROOM 16
 
 struct vrb_slab;
@@ -24,6 +25,7 @@ struct vrb_slab;
 struct vrb_pool {
     struct vrb_buf *free;   /* last in, first out: the warmest buffer goes next */
     uint32_t capacity;      /* payload bytes */
+    uint32_t headroom;      /* bytes before the payload: a multiple of 16 */
     uint32_t user;          /* bytes behind each struct vrb_buf */
     uint32_t per_slab;      /* buffers added at a time */
     uint32_t limit;         /* buffers at the most */
@@ -37,8 +39,8 @@ struct vrb_pool {
 };
 
 /* Nothing is allocated yet. */
-void vrb_pool_init(struct vrb_pool *p, struct vrb_rail *rail, uint32_t capacity, uint32_t user,
-                   uint32_t per_slab, uint32_t limit, uint8_t cls);
+void vrb_pool_init(struct vrb_pool *p, struct vrb_rail *rail, uint32_t capacity, uint32_t headroom,
+                   uint32_t user, uint32_t per_slab, uint32_t limit, uint8_t cls);
 
 /* Makes one more slab (up to the limit). VRB_OK, VRB_ERR_AGAIN at the limit, VRB_ERR_NOMEM with
  * errno. */

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dgram/vrb_dgram.h"
+#include "peer/vrb_path.h"
 #include "rc/vrb_rc.h"
 #include "ud/vrb_ud.h"
 
@@ -60,6 +62,11 @@ int vrb_peer_create(struct vrb_rail *rail, uint64_t name, const char *host, uint
     peer->rail = rail;
     peer->user = user;
     peer->remote = *remote;
+    if (vrb_dgram_attach(peer) != VRB_OK) {
+        vrb_map_del(&rail->by_name, vrb_peer_key(name, remote_rail));
+        free(peer);
+        goto out;
+    }
     peer->path = path;
     peer->path.sl = rail->cfg.sl;
     peer->path.tclass = rail->cfg.tclass;
@@ -134,19 +141,10 @@ void vrb_peer_fail(struct vrb_peer *peer, int status, struct vrb_failure *f)
         vrb_explain(f, text, sizeof(text));
     }
     vrb_rc_qp_stop(peer);
-    vrb_rc_abandon(peer, status);
+    vrb_path_abandon(peer, status);
     if (!peer->leaving) {
         rail->cb.failed(rail->cb.ctx, peer, status, quiet ? NULL : text);
     }
-}
-
-static void fail_in_words(struct vrb_peer *peer, int status, const char *what, const char *detail)
-{
-    struct vrb_failure f;
-
-    vrb_failure_init(&f, what);
-    f.detail = detail;
-    vrb_peer_fail(peer, status, &f);
 }
 
 /* Makes the QP and what the handshake says about it. */
@@ -198,7 +196,9 @@ void vrb_peer_start(struct vrb_peer *peer)
     if (peer->qp == NULL) {
         rc = prepare(peer, detail, sizeof(detail));
         if (rc != VRB_OK) {
-            fail_in_words(peer, rc, "connecting", detail);
+            if (!vrb_path_refuse_rc(peer, detail)) {
+                vrb_path_fail_in_words(peer, rc, "connecting", detail);
+            }
             return;
         }
     }
@@ -220,6 +220,11 @@ static void wireup_failed(struct vrb_peer *peer)
     const struct vrb_wireup *w = &peer->wireup;
     struct vrb_failure f;
 
+    if (vrb_path_refuse_rc(peer, w->failure == VRB_WU_FAIL_REJECTED
+                                     ? vrb_reject_text(w->reject_reason)
+                                     : "the handshake was not answered")) {
+        return;
+    }
     vrb_failure_init(&f, "connecting");
     f.wireup = w->failure;
     f.reject_reason = w->reject_reason;
@@ -242,7 +247,7 @@ static void send_hello(struct vrb_peer *peer)
     vrb_wireup_message(&peer->wireup, &h);
     rc = vrb_ud_hello(peer, &h, detail, sizeof(detail));
     if (rc != VRB_OK) {
-        fail_in_words(peer, rc, "connecting", detail);
+        vrb_path_fail_in_words(peer, rc, "connecting", detail);
     }
 }
 
@@ -256,7 +261,9 @@ void vrb_peer_wireup(struct vrb_peer *peer, unsigned actions)
 
         if (rc != VRB_OK) {
             vrb_peer_reject(peer, &peer->wireup.remote, VRB_REJECT_FAILED);
-            fail_in_words(peer, rc, "connecting", detail);
+            if (!vrb_path_refuse_rc(peer, detail)) {
+                vrb_path_fail_in_words(peer, rc, "connecting", detail);
+            }
             return;
         }
     }
@@ -270,7 +277,7 @@ void vrb_peer_wireup(struct vrb_peer *peer, unsigned actions)
         if (rail->cb.connected != NULL) {
             rail->cb.connected(rail->cb.ctx, peer);
         }
-        vrb_rc_drain(peer);
+        vrb_path_drain(peer);
     }
     if (actions & VRB_WU_DO_FAIL) {
         wireup_failed(peer);
@@ -313,10 +320,18 @@ void vrb_peer_hello(struct vrb_peer *peer, const struct vrb_hello *h)
             peer->rail->stats.hellos_stale++;
             return;
         }
+        if (peer->rc_refused || peer->rail->cfg.mode == VRB_MODE_UD ||
+            (peer->rail->cfg.mode == VRB_MODE_AUTO &&
+             peer->rail->rc_count >= peer->rail->cfg.max_rc)) {
+            vrb_peer_reject(peer, h, VRB_REJECT_NO_QP);
+            return;
+        }
         rc = prepare(peer, detail, sizeof(detail));
         if (rc != VRB_OK) {
             vrb_peer_reject(peer, h, VRB_REJECT_NO_QP);
-            fail_in_words(peer, rc, "answering a connection request", detail);
+            if (!vrb_path_refuse_rc(peer, detail)) {
+                vrb_path_fail_in_words(peer, rc, "answering a connection request", detail);
+            }
             return;
         }
         peer->connect_started = vrb_clock_ns();
@@ -368,7 +383,7 @@ static void settle(struct vrb_peer *peer, unsigned ms)
 {
     uint64_t end = vrb_clock_ns() + ms * VRB_NS_PER_MS;
 
-    while (!vrb_rc_flush(peer) && vrb_clock_ns() < end) {
+    while (!vrb_path_settled(peer) && vrb_clock_ns() < end) {
         vrb_rail_progress(peer->rail);
     }
 }
@@ -385,7 +400,7 @@ void vrb_peer_destroy(struct vrb_peer *peer, unsigned ms)
     /* What is still posted is flushed to the CQ and handled there; the QP may then go. */
     peer->failed = 1;
     peer->fast = 0;
-    vrb_rc_abandon(peer, VRB_ERR_PEER);
+    vrb_path_abandon(peer, VRB_ERR_PEER);
     if (peer->owned > 0 && !rail->failed) {
         uint64_t end = vrb_clock_ns() + 100 * VRB_NS_PER_MS;
 
@@ -399,6 +414,7 @@ void vrb_peer_destroy(struct vrb_peer *peer, unsigned ms)
     vrb_list_remove(&peer->due_link);
     vrb_list_remove(&peer->stall_link);
     vrb_map_del(&rail->by_name, vrb_peer_key(peer->name, peer->remote_rail));
+    vrb_dgram_detach(peer);
     vrb_rc_qp_destroy(peer);
     if (peer->ah != NULL) {
         ibv_destroy_ah(peer->ah);
@@ -441,8 +457,8 @@ const char *vrb_peer_describe(const struct vrb_peer *peer, char *buf, size_t len
     }
     vrb_address_text(&rail->address, p->use_grh ? &p->sgid : NULL, here, sizeof(here));
     vrb_address_text(&peer->remote, p->use_grh ? &p->dgid : NULL, there, sizeof(there));
-    snprintf(buf, len, "%s port %d %s, %s -> host %s%s, %s, RC, MTU %d", rail->port.dev,
+    snprintf(buf, len, "%s port %d %s, %s -> host %s%s, %s, %s, MTU %d", rail->port.dev,
              rail->port.port, p->link == VRB_LINK_IB ? "InfiniBand" : "RoCE", here, peer->host,
-             rank, there, 128 << mtu);
+             rank, there, peer->up ? "RC" : "UD", 128 << mtu);
     return buf;
 }

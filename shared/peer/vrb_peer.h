@@ -38,6 +38,7 @@ struct vrb_peer {
     uint32_t rx_batch;   /* of which this many are posted again at a time, */
     uint32_t rx_control; /* and this many held CREDIT packets, which give no credit back */
     void *user;
+    struct vrb_dgram *dgram; /* its datagram half, NULL until used */
 
     /* Cold. */
     uint64_t
@@ -52,6 +53,7 @@ struct vrb_peer {
     uint64_t connect_started; /* ns */
     int remote_rail;
     uint32_t rx_posted;   /* receive buffers of the per-peer queue */
+    uint8_t rc_refused;   /* RC is not to be had: datagrams for good */
     uint8_t leaving;      /* being destroyed: a failure is nobody's news */
     uint32_t cq_reserved; /* CQ room that they hold */
     char host[64];

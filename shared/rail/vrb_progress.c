@@ -7,6 +7,8 @@
  * kept. */
 #include <string.h>
 
+#include "dgram/vrb_dgram.h"
+#include "peer/vrb_path.h"
 #include "rc/vrb_rc.h"
 #include "ud/vrb_ud.h"
 
@@ -46,14 +48,14 @@ static void send_completion(const struct ibv_wc *wc)
     if (ok) {
         vrb_rc_free_slots(peer, buf->retire);
         peer->owned--;
-        vrb_rc_send_done(buf, VRB_OK);
+        vrb_path_message_done(buf, VRB_OK);
         if (!peer->fast) {
-            vrb_rc_drain(peer);
+            vrb_path_drain(peer);
         }
     } else {
         vrb_rc_lost_slot(peer);
         failed_completion(peer, wc, "sending");
-        vrb_rc_send_done(buf, VRB_ERR_PEER);
+        vrb_path_message_done(buf, VRB_ERR_PEER);
     }
 }
 
@@ -66,14 +68,14 @@ static void rdma_completion(const struct ibv_wc *wc)
     if (ok) {
         vrb_rc_free_slots(peer, rdma->retire);
         peer->owned--;
-        vrb_rc_rdma_done(rdma, VRB_OK);
+        vrb_path_rdma_done(rdma, VRB_OK);
         if (!peer->fast) {
-            vrb_rc_drain(peer);
+            vrb_path_drain(peer);
         }
     } else {
         vrb_rc_lost_slot(peer);
         failed_completion(peer, wc, rdma->op == VRB_RDMA_PUT ? "RDMA write" : "RDMA read");
-        vrb_rc_rdma_done(rdma, VRB_ERR_PEER);
+        vrb_path_rdma_done(rdma, VRB_ERR_PEER);
     }
 }
 
@@ -88,7 +90,7 @@ static void inline_completion(struct vrb_rail *rail, const struct ibv_wc *wc, in
     if (wc->status == IBV_WC_SUCCESS) {
         vrb_rc_free_slots(peer, flush ? peer->flush_retire : peer->signal_every);
         if (!peer->fast) {
-            vrb_rc_drain(peer);
+            vrb_path_drain(peer);
         }
     } else {
         failed_completion(peer, wc, "sending");
@@ -151,7 +153,7 @@ static void run_stalled(struct vrb_rail *rail)
     struct vrb_list *last = rail->stalled.prev, *l;
 
     while (rail->cq_room > 0 && (l = vrb_list_pop(&rail->stalled)) != NULL) {
-        vrb_rc_drain(vrb_container_of(l, struct vrb_peer, stall_link));
+        vrb_path_drain(vrb_container_of(l, struct vrb_peer, stall_link));
         if (l == last) {
             break;
         }
@@ -202,6 +204,7 @@ static int progress(struct vrb_rail *rail)
         rail->idle = n > 0 ? 0 : rail->idle;
         rail->refused = 0;
         vrb_rc_repost(rail);
+        vrb_ud_repost(rail);
         if (!vrb_list_empty(&rail->credit_due)) {
             vrb_rc_tell_credits(rail);
         }
@@ -211,11 +214,14 @@ static int progress(struct vrb_rail *rail)
     } else if (++rail->idle % ASYNC_EVERY == 0) {
         vrb_async_poll(rail);
     }
+    if (rail->cfg.mode != VRB_MODE_RC) {
+        n += vrb_dgram_progress(rail, n == 0);
+    }
     if (++rail->calls % LOOK_EVERY == 0) {
         look_around(rail);
     }
     if (rail->done_head != NULL) {
-        n += vrb_rc_run_done(rail);
+        n += vrb_path_run_done(rail);
     }
     if (!vrb_list_empty(&rail->connecting)) {
         n += vrb_peer_timers(rail, vrb_clock_ns());

@@ -10,7 +10,9 @@
 #include <sys/random.h>
 
 #include "device/vrb_query.h"
+#include "dgram/vrb_dgram.h"
 #include "mem/vrb_memlock.h"
+#include "peer/vrb_path.h"
 #include "rc/vrb_rc.h"
 #include "ud/vrb_ud.h"
 #include "wire/vrb_wire.h"
@@ -69,7 +71,7 @@ static void fit_config(struct vrb_rail *rail)
         c->use_srq = 0;
     }
     /* The CQ has to hold the receives and some send queues (open_queues). */
-    cqes = d->max_cqe - vrb_ud_cq_entries();
+    cqes = d->max_cqe - vrb_ud_cq_entries(rail);
     if (c->use_srq) {
         c->recv_buffers = (uint32_t)min_int((int)c->recv_buffers, d->max_srq_wr);
         c->recv_buffers = (uint32_t)min_int((int)c->recv_buffers, cqes / 2);
@@ -142,14 +144,14 @@ static int open_queues(struct vrb_rail *rail, const char **what)
     open_srq(rail);
     *what = "creating the completion queue";
     recvs = c->use_srq ? (int)c->recv_buffers : CQ_OWN_QUEUES;
-    entries = recvs + vrb_ud_cq_entries() + max_int(CQ_SENDS, (int)c->sq_depth) +
+    entries = recvs + vrb_ud_cq_entries(rail) + max_int(CQ_SENDS, (int)c->sq_depth) +
               CQ_MARGIN_QPS * (int)c->sq_depth;
     entries = min_int(entries, rail->dev_attr.max_cqe);
     rail->cq = ibv_create_cq(rail->ctx, entries, NULL, NULL, 0);
     if (rail->cq == NULL) {
         return VRB_ERR_DEVICE;
     }
-    rail->cq_room = rail->cq->cqe - vrb_ud_cq_entries() - CQ_MARGIN_QPS * (int)c->sq_depth -
+    rail->cq_room = rail->cq->cqe - vrb_ud_cq_entries(rail) - CQ_MARGIN_QPS * (int)c->sq_depth -
                     (c->use_srq ? (int)c->recv_buffers : 0);
     if (rail->cq_room < (int)c->sq_depth) {
         errno = ENOSPC;
@@ -198,11 +200,11 @@ static int open_buffers(struct vrb_rail *rail, size_t buf_user, const char **wha
     struct vrb_config *c = &rail->cfg;
     int rc;
 
-    vrb_pool_init(&rail->small, rail, VRB_SMALL_SIZE, (uint32_t)buf_user, SMALL_PER_SLAB,
-                  UINT32_MAX, VRB_CLS_SMALL);
-    vrb_pool_init(&rail->big, rail, c->recv_size, (uint32_t)buf_user, BIG_PER_SLAB, c->send_buffers,
-                  VRB_CLS_BIG);
-    vrb_pool_init(&rail->rx, rail, c->recv_size, 0, RX_PER_SLAB,
+    vrb_pool_init(&rail->small, rail, VRB_SMALL_SIZE, VRB_POOL_HEADROOM, (uint32_t)buf_user,
+                  SMALL_PER_SLAB, UINT32_MAX, VRB_CLS_SMALL);
+    vrb_pool_init(&rail->big, rail, c->recv_size, VRB_POOL_HEADROOM, (uint32_t)buf_user,
+                  BIG_PER_SLAB, c->send_buffers, VRB_CLS_BIG);
+    vrb_pool_init(&rail->rx, rail, c->recv_size, VRB_POOL_HEADROOM, 0, RX_PER_SLAB,
                   c->use_srq ? c->recv_buffers : UINT32_MAX, VRB_CLS_RECV);
     *what = "registering message buffers";
     if (vrb_pool_grow(&rail->small) != VRB_OK || vrb_pool_grow(&rail->big) != VRB_OK) {
@@ -252,6 +254,10 @@ static int open_all(struct vrb_rail *rail, size_t buf_user, const char **what, c
         *what = detail;
         rc = vrb_ud_open(rail, detail, len);
     }
+    if (rc == VRB_OK && rail->cfg.mode != VRB_MODE_RC) {
+        *what = "memory for datagrams";
+        rc = vrb_dgram_open(rail);
+    }
     return rc;
 }
 
@@ -269,6 +275,21 @@ static void init_lists(struct vrb_rail *rail)
     pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(&rail->lock, &attr);
     pthread_mutexattr_destroy(&attr);
+}
+
+/* The handshake ids' start, and what tells this incarnation of the rail from all others. */
+static void random_numbers(struct vrb_rail *rail)
+{
+    if (getrandom(&rail->next_id, sizeof(rail->next_id), 0) != (ssize_t)sizeof(rail->next_id)) {
+        rail->next_id = (uint32_t)vrb_clock_ns();
+    }
+    if (rail->next_id == 0) {
+        rail->next_id = 1;
+    }
+    if (getrandom(&rail->address.nonce, sizeof(rail->address.nonce), 0) !=
+        (ssize_t)sizeof(rail->address.nonce)) {
+        rail->address.nonce = vrb_clock_ns() ^ rail->cfg.name << 32;
+    }
 }
 
 int vrb_rail_open(const struct vrb_port *port, int index, const struct vrb_config *cfg,
@@ -289,10 +310,7 @@ int vrb_rail_open(const struct vrb_port *port, int index, const struct vrb_confi
     rail->cb = *cb;
     rail->threads = cfg->threads;
     rail->rdma_user = rdma_user;
-    if (getrandom(&rail->next_id, sizeof(rail->next_id), 0) != (ssize_t)sizeof(rail->next_id) ||
-        rail->next_id == 0) {
-        rail->next_id = 1;
-    }
+    random_numbers(rail);
     init_lists(rail);
     rc = open_all(rail, buf_user, &what, detail, sizeof(detail));
     if (rc != VRB_OK) {
@@ -325,7 +343,7 @@ static void settle(struct vrb_rail *rail, unsigned ms)
     while (busy && !rail->failed && vrb_clock_ns() < end) {
         busy = rail->done_head != NULL;
         for (struct vrb_list *l = rail->peers.next; l != &rail->peers; l = l->next) {
-            busy |= !vrb_rc_flush(vrb_container_of(l, struct vrb_peer, link));
+            busy |= !vrb_path_settled(vrb_container_of(l, struct vrb_peer, link));
         }
         vrb_rail_progress(rail);
     }
@@ -353,6 +371,8 @@ void vrb_rail_close(struct vrb_rail *rail, unsigned ms)
         vrb_peer_destroy(vrb_container_of(rail->peers.next, struct vrb_peer, link), 0);
     }
     vrb_ud_close(rail);
+    vrb_dgram_close(rail);
+    vrb_regions_clear(&rail->regions);
     while ((l = vrb_list_pop(&rail->zombies)) != NULL) {
         free(vrb_container_of(l, struct vrb_peer, link));
     }

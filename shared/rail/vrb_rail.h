@@ -19,6 +19,7 @@
 #include <pthread.h>
 
 #include "mem/vrb_pool.h"
+#include "mem/vrb_region.h"
 #include "util/vrb_list.h"
 #include "util/vrb_map.h"
 #include "vrb.h"
@@ -58,9 +59,10 @@ static inline void *vrb_wr_owner(uint64_t wr_id)
 /* Receive work requests are posted in chains of this many. */
 #define VRB_RECV_BATCH 32
 
-enum vrb_buf_class { VRB_CLS_SMALL = 0, VRB_CLS_BIG = 1, VRB_CLS_RECV = 2 };
+enum vrb_buf_class { VRB_CLS_SMALL = 0, VRB_CLS_BIG = 1, VRB_CLS_RECV = 2, VRB_CLS_PACKET = 3 };
 
 struct vrb_ud;
+struct vrb_dgram_rail;
 
 struct vrb_rail {
     /* Hot: every packet. */
@@ -102,6 +104,9 @@ struct vrb_rail {
     struct ibv_pd *pd;
     struct ibv_device_attr dev_attr;
     struct vrb_ud *ud;
+    struct vrb_dgram_rail *dgram; /* modes ud and auto */
+    struct vrb_regions regions;   /* memory that puts over datagrams may go to */
+    uint32_t rc_count;            /* RC queue pairs */
     struct vrb_list peers;
     struct vrb_list zombies; /* destroyed, but a completion might still point at them */
     struct vrb_map by_name;  /* vrb_peer_key() -> peer */

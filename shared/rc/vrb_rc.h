@@ -27,28 +27,32 @@ void vrb_rc_qp_destroy(struct vrb_peer *peer);
 
 /* ---- vrb_rc_send.c ---- */
 
-/* Sends what is queued as far as credits, slots and CQ room go. */
+/* Sends one message now; the caller has seen vrb_rc_may_send(). */
+void vrb_rc_send_buf(struct vrb_peer *peer, struct vrb_buf *buf);
+int vrb_rc_send_copy(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint32_t hdr_len,
+                     const void *data, uint32_t data_len);
+
+/* Sends what is queued as far as credits, slots and CQ room go. The peer is up. */
 void vrb_rc_drain(struct vrb_peer *peer);
 
 /* Tells new credits to the peers on the rail's due list. Returns how many packets left. */
 int vrb_rc_tell_credits(struct vrb_rail *rail);
 
 /* Makes sure that the arrival of all that was posted gets known: posts a signalled CREDIT packet
- * when unsignalled requests are in flight. Returns 1 when everything has left and arrived (or the
- * peer has failed, or never connected with nothing to say), 0 while something is still to come. */
+ * when unsignalled requests are in flight. Returns 1 when everything has arrived. */
 int vrb_rc_flush(struct vrb_peer *peer);
 
 /* Asks a silent peer's HCA for a sign of life: fails the peer if none comes. */
 void vrb_rc_probe(struct vrb_peer *peer);
 
-/* A message's buffer is the caller's again. */
-void vrb_rc_send_done(struct vrb_buf *buf, int status);
+/* Copies of messages may not take the last buffers: those are for sends with a completion, which
+ * are what makes ob1 try again when it got none (see vrb_buf_get). */
+static inline int vrb_rc_copies_may_take(const struct vrb_pool *p)
+{
+    uint32_t most = p->grow_failed ? p->total : p->limit;
 
-/* Calls `done` of what was sent inline. Returns how many. */
-int vrb_rc_run_done(struct vrb_rail *rail);
-
-/* Completes everything queued on a failed peer with an error. */
-void vrb_rc_abandon(struct vrb_peer *peer, int status);
+    return p->in_use < most - most / 4;
+}
 
 /* ---- vrb_rc_recv.c ---- */
 
@@ -60,9 +64,12 @@ void vrb_rc_repost(struct vrb_rail *rail);
 
 /* ---- vrb_rc_rdma.c ---- */
 
+/* Posts one operation now; the caller has seen vrb_rc_can_post(). Returns 1 if it was taken; else
+ * it is queued again, or done with an error. */
+int vrb_rc_rdma_send(struct vrb_peer *peer, struct vrb_rdma *rdma);
+
 /* Posts queued RDMA operations. */
 void vrb_rc_rdma_drain(struct vrb_peer *peer);
-void vrb_rc_rdma_done(struct vrb_rdma *rdma, int status);
 
 /* ---- shared by the posting files ---- */
 
@@ -85,6 +92,11 @@ static inline uint16_t vrb_rc_take_slot(struct vrb_peer *peer, int force, unsign
 static inline int vrb_rc_can_post(const struct vrb_peer *peer)
 {
     return peer->sq_room > 0 && peer->rail->cq_room > 0;
+}
+
+static inline int vrb_rc_may_send(const struct vrb_peer *peer)
+{
+    return vrb_credit_room(&peer->credit) > 0 && vrb_rc_can_post(peer);
 }
 
 /* A signalled request completed: its slots, and those of the unsignalled ones before it, are free.

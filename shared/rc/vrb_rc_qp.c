@@ -78,6 +78,7 @@ int vrb_rc_qp_create(struct vrb_peer *peer, char *detail, size_t len)
     if (peer->qp == NULL) {
         return say(detail, len, "creating an RC queue pair", errno);
     }
+    rail->rc_count++;
     rc = vrb_map_put(&rail->by_qpn, peer->qp->qp_num, peer);
     if (rc != VRB_OK) {
         return say(detail, len, "creating an RC queue pair", ENOMEM);
@@ -176,6 +177,7 @@ void vrb_rc_qp_destroy(struct vrb_peer *peer)
     rail->last_peer = NULL;
     rail->last_qpn = 0;
     ibv_destroy_qp(peer->qp);
+    rail->rc_count--;
     peer->qp = NULL;
     rail->cq_room += peer->signalled + (int)peer->cq_reserved;
     peer->signalled = 0;

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "peer/vrb_path.h"
 #include "rc/vrb_rc.h"
 
 /* Operations made at a time when the free list is empty. */
@@ -27,8 +28,7 @@ static void count(struct vrb_stats *stats, const struct vrb_rdma *rdma, int sign
     }
 }
 
-/* Returns 1 if it was taken. */
-static int post_rdma(struct vrb_peer *peer, struct vrb_rdma *rdma)
+int vrb_rc_rdma_send(struct vrb_peer *peer, struct vrb_rdma *rdma)
 {
     struct vrb_rail *rail = peer->rail;
     int put = rdma->op == VRB_RDMA_PUT;
@@ -65,7 +65,7 @@ static int post_rdma(struct vrb_peer *peer, struct vrb_rdma *rdma)
     } else {
         vrb_rc_post_failed(peer, err, what);
         vrb_rc_lost_slot(peer);
-        vrb_rc_rdma_done(rdma, VRB_ERR_PEER);
+        vrb_path_rdma_done(rdma, VRB_ERR_PEER);
     }
     return 0;
 }
@@ -79,45 +79,11 @@ void vrb_rc_rdma_drain(struct vrb_peer *peer)
         if (peer->r_head == NULL) {
             peer->r_tail = &peer->r_head;
         }
-        if (!post_rdma(peer, rdma)) {
+        if (!vrb_rc_rdma_send(peer, rdma)) {
             return;
         }
         peer->refused_since = 0;
     }
-}
-
-void vrb_rdma_post(struct vrb_peer *peer, struct vrb_rdma *rdma)
-{
-    struct vrb_rail *rail = peer->rail;
-
-    vrb_lock(rail);
-    rdma->peer = peer;
-    rdma->next = NULL;
-    if (peer->fast && vrb_rc_can_post(peer) && rdma->size > 0) {
-        (void)post_rdma(peer, rdma);
-    } else if (peer->failed) {
-        vrb_rc_rdma_done(rdma, VRB_ERR_PEER);
-    } else if (rdma->size == 0) {
-        vrb_rc_rdma_done(rdma, VRB_OK);
-    } else {
-        *peer->r_tail = rdma;
-        peer->r_tail = &rdma->next;
-        peer->fast = 0;
-        if (peer->up) {
-            rail->stats.sq_stalls++;
-        }
-        vrb_rc_drain(peer);
-        if (!peer->up) {
-            vrb_peer_start(peer);
-        }
-    }
-    vrb_unlock(rail);
-}
-
-void vrb_rc_rdma_done(struct vrb_rdma *rdma, int status)
-{
-    rdma->peer = NULL;
-    rdma->done(rdma, status);
 }
 
 static size_t rdma_size(const struct vrb_rail *rail)

@@ -7,6 +7,7 @@
  * is posted again, so RNR never happens. */
 #include <errno.h>
 
+#include "peer/vrb_path.h"
 #include "rc/vrb_rc.h"
 #include "wire/vrb_wire.h"
 
@@ -231,7 +232,7 @@ void vrb_rc_recv(struct vrb_rail *rail, const struct ibv_wc *wc)
     }
     len = wc->byte_len - VRB_HDR_SIZE;
     if (vrb_credit_granted(&peer->credit, h.grant) && !peer->fast) {
-        vrb_rc_drain(peer);
+        vrb_path_drain(peer);
     }
     if (h.kind == VRB_KIND_CREDIT) {
         consumed(rail, peer, buf, 1);

@@ -1,23 +1,15 @@
-/* Messages out over RC: inline or from a registered buffer, queued and coalesced when they must
- * wait. SPDX-License-Identifier: BSD-3-Clause
+/* Messages out over RC: inline or from a registered buffer, in chains, and credit packets.
+ * SPDX-License-Identifier: BSD-3-Clause
  *
- * A message leaves at once if the peer is up, nothing waits before it, the receiver has granted a
- * credit and the queues have room. Otherwise it queues. Small messages that queue share packets: a
- * packet costs one credit and one slot however many records it carries, so a saturated connection
- * gets more efficient the more it is behind. Nothing is ever held back to be coalesced. */
+ * The caller (peer/vrb_path.c) decides when: a message leaves if the receiver has granted a credit
+ * and the queues have room. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "peer/vrb_path.h"
 #include "rc/vrb_rc.h"
 #include "wire/vrb_wire.h"
-
-/* Messages up to this length join a shared packet; longer ones gain nothing from it. */
-#define COALESCE_MAX 2048
-
-/* Packets of copied messages that may wait for one peer. Beyond it vrb_send_copy declines, and the
- * caller sends with a completion, which slows it down to the pace of the receiver. */
-#define COPIES_QUEUED_MAX 16
 
 /* A provider that refuses for so long, while we try again all the time, is broken. */
 #define REFUSED_MAX_NS (10 * VRB_NS_PER_S)
@@ -163,9 +155,7 @@ static void left_inline(struct vrb_rail *rail, struct vrb_buf *buf)
     if (buf->done == NULL) {
         vrb_pool_put(buf->pool, buf);
     } else {
-        buf->next = NULL;
-        *rail->done_tail = buf;
-        rail->done_tail = &buf->next;
+        vrb_path_done_later(rail, buf);
     }
 }
 
@@ -214,7 +204,7 @@ static int chain_post(struct vrb_peer *peer, struct chain *c)
             if (!is_inline) {
                 vrb_rc_lost_slot(peer);
             }
-            vrb_rc_send_done(c->buf[i], VRB_ERR_PEER);
+            vrb_path_message_done(c->buf[i], VRB_ERR_PEER);
         } else if (is_inline) {
             left_inline(peer->rail, c->buf[i]);
         }
@@ -225,8 +215,7 @@ static int chain_post(struct vrb_peer *peer, struct chain *c)
     return err == 0;
 }
 
-/* Sends one buffer now; the caller has checked that it may. */
-static void post_buf(struct vrb_peer *peer, struct vrb_buf *buf)
+void vrb_rc_send_buf(struct vrb_peer *peer, struct vrb_buf *buf)
 {
     struct chain c;
 
@@ -235,63 +224,14 @@ static void post_buf(struct vrb_peer *peer, struct vrb_buf *buf)
     (void)chain_post(peer, &c);
 }
 
-static inline int may_send(const struct vrb_peer *peer)
-{
-    return vrb_credit_room(&peer->credit) > 0 && vrb_rc_can_post(peer);
-}
-
-static void enqueue(struct vrb_peer *peer, struct vrb_buf *buf)
-{
-    buf->next = NULL;
-    buf->peer = peer;
-    *peer->q_tail = buf;
-    peer->q_tail = &buf->next;
-    peer->fast = 0;
-    if (peer->up) {
-        if (vrb_credit_room(&peer->credit) == 0) {
-            peer->rail->stats.credit_stalls++;
-        } else {
-            peer->rail->stats.sq_stalls++;
-        }
-    }
-}
-
-/* Work is queued on a live peer: see to it that something will wake it. */
-static void arrange_wakeup(struct vrb_peer *peer)
-{
-    if (!peer->up) {
-        vrb_peer_start(peer);
-    } else if (peer->rail->cq_room <= 0 && !vrb_list_linked(&peer->stall_link)) {
-        vrb_list_append(&peer->rail->stalled, &peer->stall_link);
-    }
-}
-
-static struct vrb_buf *dequeue(struct vrb_peer *peer)
-{
-    struct vrb_buf *buf = peer->q_head;
-
-    peer->q_head = buf->next;
-    if (peer->q_head == NULL) {
-        peer->q_tail = &peer->q_head;
-    }
-    if (buf == peer->q_open) {
-        peer->q_open = NULL;
-    }
-    if (buf->done == NULL) {
-        peer->q_copies--;
-    }
-    return buf;
-}
-
 void vrb_rc_drain(struct vrb_peer *peer)
 {
     struct chain c;
 
     do {
         c.n = 0;
-        while (c.n < SEND_CHAIN && peer->up && !peer->failed && peer->q_head != NULL &&
-               may_send(peer)) {
-            chain_add(peer, &c, dequeue(peer));
+        while (c.n < SEND_CHAIN && !peer->failed && peer->q_head != NULL && vrb_rc_may_send(peer)) {
+            chain_add(peer, &c, vrb_path_next_message(peer));
         }
         if (c.n > 0) {
             if (!chain_post(peer, &c)) {
@@ -303,97 +243,6 @@ void vrb_rc_drain(struct vrb_peer *peer)
     if (peer->r_head != NULL) {
         vrb_rc_rdma_drain(peer);
     }
-    if (peer->up && !peer->failed) {
-        if (peer->q_head == NULL && peer->r_head == NULL) {
-            peer->fast = 1;
-        } else {
-            arrange_wakeup(peer);
-        }
-    }
-}
-
-void vrb_send(struct vrb_peer *peer, struct vrb_buf *buf, uint8_t tag, uint32_t len)
-{
-    struct vrb_rail *rail = peer->rail;
-
-    vrb_lock(rail);
-    buf->tag = tag;
-    buf->len = len;
-    buf->kind = VRB_KIND_DATA;
-    if (peer->fast && may_send(peer)) {
-        post_buf(peer, buf);
-    } else if (peer->failed) {
-        /* From progress, like every completion: the caller may hold its own locks. */
-        buf->peer = NULL;
-        buf->next = NULL;
-        buf->retire = 0;
-        if (buf->done == NULL) {
-            vrb_buf_free(buf);
-        } else {
-            *rail->done_tail = buf;
-            rail->done_tail = &buf->next;
-        }
-    } else {
-        peer->q_open = NULL;
-        if (buf->done == NULL) {
-            peer->q_copies++;
-        }
-        enqueue(peer, buf);
-        arrange_wakeup(peer);
-    }
-    vrb_unlock(rail);
-}
-
-/* Copies of messages may not take the last buffers: those are for sends with a completion, which
- * are what makes ob1 try again when it got none (see vrb_buf_get). */
-static int copies_may_take(const struct vrb_pool *p)
-{
-    uint32_t most = p->grow_failed ? p->total : p->limit;
-
-    return p->in_use < most - most / 4;
-}
-
-/* Queues a copy, in the open packet if there is one with room. */
-static int queue_copy(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint32_t hdr_len,
-                      const void *data, uint32_t data_len)
-{
-    struct vrb_rail *rail = peer->rail;
-    uint32_t len = hdr_len + data_len;
-    struct vrb_buf *buf = peer->q_open;
-    int coalesce = len <= COALESCE_MAX;
-    uint8_t *p;
-
-    if (!coalesce || buf == NULL || buf->capacity - buf->len < vrb_record_size(len)) {
-        if (peer->q_copies >= COPIES_QUEUED_MAX || !copies_may_take(&rail->big)) {
-            return VRB_ERR_AGAIN;
-        }
-        buf = vrb_pool_get(&rail->big);
-        if (buf == NULL) {
-            return VRB_ERR_AGAIN;
-        }
-        buf->done = NULL;
-        buf->tag = coalesce ? 0 : tag;
-        buf->len = 0;
-        buf->kind = coalesce ? VRB_KIND_COALESCED : VRB_KIND_DATA;
-        peer->q_copies++;
-        enqueue(peer, buf);
-        peer->q_open = coalesce ? buf : NULL;
-    } else {
-        rail->stats.tx_coalesced++;
-    }
-    if (coalesce) {
-        p = vrb_record_begin(buf->payload + buf->len, tag, len);
-        buf->len += (uint32_t)vrb_record_size(len);
-    } else {
-        p = buf->payload;
-        buf->len = len;
-    }
-    memcpy(p, hdr, hdr_len);
-    if (data_len > 0) {
-        memcpy(p + hdr_len, data, data_len);
-    }
-    arrange_wakeup(peer);
-    return VRB_OK;
 }
 
 static int copy_and_post(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint32_t hdr_len,
@@ -402,7 +251,7 @@ static int copy_and_post(struct vrb_peer *peer, uint8_t tag, const void *hdr, ui
     struct vrb_rail *rail = peer->rail;
     struct vrb_buf *buf;
 
-    if (!copies_may_take(&rail->big) || (buf = vrb_pool_get(&rail->big)) == NULL) {
+    if (!vrb_rc_copies_may_take(&rail->big) || (buf = vrb_pool_get(&rail->big)) == NULL) {
         return VRB_ERR_AGAIN;
     }
     buf->done = NULL;
@@ -411,89 +260,37 @@ static int copy_and_post(struct vrb_peer *peer, uint8_t tag, const void *hdr, ui
     buf->len = hdr_len + data_len;
     memcpy(buf->payload, hdr, hdr_len);
     memcpy(buf->payload + hdr_len, data, data_len);
-    post_buf(peer, buf);
+    vrb_rc_send_buf(peer, buf);
     return VRB_OK;
 }
 
-static int send_copy(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint32_t hdr_len,
+int vrb_rc_send_copy(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint32_t hdr_len,
                      const void *data, uint32_t data_len)
 {
     struct vrb_rail *rail = peer->rail;
     uint32_t len = VRB_HDR_SIZE + hdr_len + data_len;
-
-    if (__builtin_expect(peer->fast && may_send(peer), 1)) {
-        if (len <= rail->inline_max) {
-            uint8_t pkt[VRB_INLINE_MAX];
-
-            uint16_t told = peer->credit.rx_told;
-            int rc;
-
-            put_header(peer, pkt, VRB_KIND_DATA, tag);
-            memcpy(pkt + VRB_HDR_SIZE, hdr, hdr_len);
-            if (data_len > 0) {
-                memcpy(pkt + VRB_HDR_SIZE + hdr_len, data, data_len);
-            }
-            count_tx(rail, len - VRB_HDR_SIZE);
-            rail->stats.tx_inline++;
-            rc = post_inline(peer, pkt, len);
-            if (__builtin_expect(rc == VRB_ERR_AGAIN, 0)) {
-                unput_header(peer, told, len - VRB_HDR_SIZE);
-                rail->stats.tx_inline--;
-            }
-            return rc;
-        }
-        if (len - VRB_HDR_SIZE <= rail->big.capacity) {
-            return copy_and_post(peer, tag, hdr, hdr_len, data, data_len);
-        }
-        return VRB_ERR_AGAIN;
-    }
-    if (peer->failed) {
-        return VRB_ERR_PEER;
-    }
-    if (len - VRB_HDR_SIZE > rail->big.capacity) {
-        return VRB_ERR_AGAIN;
-    }
-    return queue_copy(peer, tag, hdr, hdr_len, data, data_len);
-}
-
-int vrb_send_copy(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint32_t hdr_len,
-                  const void *data, uint32_t data_len)
-{
+    uint16_t told = peer->credit.rx_told;
+    uint8_t pkt[VRB_INLINE_MAX];
     int rc;
 
-    vrb_lock(peer->rail);
-    rc = send_copy(peer, tag, hdr, hdr_len, data, data_len);
-    vrb_unlock(peer->rail);
+    if (len > rail->inline_max) {
+        return len - VRB_HDR_SIZE <= rail->big.capacity
+                   ? copy_and_post(peer, tag, hdr, hdr_len, data, data_len)
+                   : VRB_ERR_AGAIN;
+    }
+    put_header(peer, pkt, VRB_KIND_DATA, tag);
+    memcpy(pkt + VRB_HDR_SIZE, hdr, hdr_len);
+    if (data_len > 0) {
+        memcpy(pkt + VRB_HDR_SIZE + hdr_len, data, data_len);
+    }
+    count_tx(rail, len - VRB_HDR_SIZE);
+    rail->stats.tx_inline++;
+    rc = post_inline(peer, pkt, len);
+    if (__builtin_expect(rc == VRB_ERR_AGAIN, 0)) {
+        unput_header(peer, told, len - VRB_HDR_SIZE);
+        rail->stats.tx_inline--;
+    }
     return rc;
-}
-
-void vrb_rc_send_done(struct vrb_buf *buf, int status)
-{
-    buf->peer = NULL;
-    if (buf->done == NULL) {
-        vrb_pool_put(buf->pool, buf);
-    } else {
-        buf->done(buf, status);
-    }
-}
-
-int vrb_rc_run_done(struct vrb_rail *rail)
-{
-    int n = 0;
-
-    /* A callback may send again and append to the list: it stays consistent at every step. */
-    while (rail->done_head != NULL) {
-        struct vrb_buf *buf = rail->done_head;
-        int status = buf->peer == NULL ? VRB_ERR_PEER : VRB_OK;
-
-        rail->done_head = buf->next;
-        if (rail->done_head == NULL) {
-            rail->done_tail = &rail->done_head;
-        }
-        vrb_rc_send_done(buf, status);
-        n++;
-    }
-    return n;
 }
 
 /* A packet that only tells credits. It needs a slot but no credit. */
@@ -550,7 +347,7 @@ static int post_credit(struct vrb_peer *peer, enum vrb_wr_kind kind)
         vrb_pool_put(buf->pool, buf);
     } else if (buf != NULL) {
         vrb_rc_lost_slot(peer);
-        vrb_rc_send_done(buf, rc);
+        vrb_path_message_done(buf, rc);
     }
     return rc;
 }
@@ -605,37 +402,11 @@ int vrb_rc_tell_credits(struct vrb_rail *rail)
 
 int vrb_rc_flush(struct vrb_peer *peer)
 {
-    if (peer->failed) {
-        return 1;
-    }
     if (!peer->up) {
-        return peer->q_head == NULL && peer->r_head == NULL;
-    }
-    if (peer->q_head != NULL || peer->r_head != NULL) {
-        return 0;
+        return 1;
     }
     if (peer->unsignalled > 0 && !peer->flushing && vrb_rc_can_post(peer)) {
         post_credit(peer, VRB_WR_FLUSH);
     }
     return peer->failed || (peer->unsignalled == 0 && peer->signalled == 0);
-}
-
-void vrb_rc_abandon(struct vrb_peer *peer, int status)
-{
-    while (peer->q_head != NULL) {
-        struct vrb_buf *buf = peer->q_head;
-
-        peer->q_head = buf->next;
-        vrb_rc_send_done(buf, status);
-    }
-    peer->q_tail = &peer->q_head;
-    peer->q_open = NULL;
-    peer->q_copies = 0;
-    while (peer->r_head != NULL) {
-        struct vrb_rdma *rdma = peer->r_head;
-
-        peer->r_head = rdma->next;
-        vrb_rc_rdma_done(rdma, status);
-    }
-    peer->r_tail = &peer->r_head;
 }

@@ -1,4 +1,4 @@
-/* The UD QP that carries handshakes: buffers, sending, and checking where a datagram came from.
+/* The UD QP: creation, posting, completions, and address handles (see vrb_ud.h).
  * SPDX-License-Identifier: BSD-3-Clause */
 #include "ud/vrb_ud.h"
 
@@ -10,40 +10,68 @@
 #include <sys/random.h>
 
 #include "address/vrb_ah.h"
+#include "dgram/vrb_dgram.h"
 #include "peer/vrb_peer.h"
-#include "util/vrb_clock.h"
+#include "ud/vrb_ud_hello.h"
 
-#define UD_RECV 128
-#define UD_SEND 32
-#define UD_GRH 40   /* bytes before every received payload, used or not (ibv_post_recv(3)) */
-#define UD_SLOT 256 /* holds a GRH and a HELLO */
+#define UD_HELLOS 32       /* handshakes in flight: as many as hello_busy has bits */
+#define UD_HELLO_SIZE 64   /* bytes of a handshake slot */
+#define UD_HELLO_RECVS 128 /* receive slots when no data comes this way */
+#define UD_SEND_DEPTH 512
+#define UD_RESERVE 64 /* send slots that data leaves alone */
+#define UD_SIGNAL_EVERY 32
+#define UD_CHAIN 32 /* receives posted with one call */
 
-struct vrb_ud {
-    struct ibv_qp *qp;
-    struct ibv_mr *mr;
-    uint8_t *mem;          /* UD_RECV receive slots, then UD_SEND send slots */
-    uint32_t send_busy;    /* bit i: send slot i is in flight */
-    uint32_t recv_pending; /* receives that could not be posted again */
-};
+_Static_assert(UD_HELLO_SIZE >= VRB_HELLO_SIZE, "a HELLO fits its slot");
 
-_Static_assert(UD_SEND <= 32, "send_busy has 32 bits");
-_Static_assert(UD_GRH + VRB_HELLO_SIZE <= UD_SLOT, "a HELLO fits its slot");
-
-int vrb_ud_cq_entries(void)
+static int carries_data(const struct vrb_rail *rail)
 {
-    return UD_RECV + UD_SEND;
+    return rail->cfg.mode != VRB_MODE_RC;
 }
 
-static int post_recv(struct vrb_rail *rail, unsigned slot)
+static uint32_t recv_slots(const struct vrb_rail *rail)
+{
+    return carries_data(rail) ? rail->cfg.ud_buffers : UD_HELLO_RECVS;
+}
+
+static uint32_t send_depth(const struct vrb_rail *rail)
+{
+    return carries_data(rail) ? UD_SEND_DEPTH : UD_HELLOS;
+}
+
+int vrb_ud_cq_entries(const struct vrb_rail *rail)
+{
+    return (int)(recv_slots(rail) + send_depth(rail));
+}
+
+static int post_recvs(struct vrb_rail *rail, const uint32_t *slots, uint32_t n)
 {
     struct vrb_ud *ud = rail->ud;
-    struct ibv_sge sge = {
-        .addr = (uintptr_t)(ud->mem + slot * UD_SLOT), .length = UD_SLOT, .lkey = ud->mr->lkey};
-    struct ibv_recv_wr wr = {
-        .wr_id = (uint64_t)slot << 3 | VRB_WR_UD_RECV, .sg_list = &sge, .num_sge = 1};
-    struct ibv_recv_wr *bad;
+    struct ibv_recv_wr wr[UD_CHAIN], *bad;
+    struct ibv_sge sge[UD_CHAIN];
 
-    return abs(ibv_post_recv(ud->qp, &wr, &bad));
+    for (uint32_t i = 0; i < n; i++) {
+        sge[i] = (struct ibv_sge){.addr = (uintptr_t)(ud->mem + (size_t)slots[i] * ud->slot_size),
+                                  .length = ud->slot_size,
+                                  .lkey = ud->mr->lkey};
+        wr[i] = (struct ibv_recv_wr){.wr_id = (uint64_t)slots[i] << 3 | VRB_WR_UD_RECV,
+                                     .next = i + 1 < n ? &wr[i + 1] : NULL,
+                                     .sg_list = &sge[i],
+                                     .num_sge = 1};
+    }
+    return abs(ibv_post_recv(ud->qp, wr, &bad));
+}
+
+void vrb_ud_repost(struct vrb_rail *rail)
+{
+    struct vrb_ud *ud = rail->ud;
+
+    while (ud->free_n >= UD_CHAIN) {
+        if (post_recvs(rail, ud->free_slots + ud->free_n - UD_CHAIN, UD_CHAIN) != 0) {
+            return; /* tried again with the next batch */
+        }
+        ud->free_n -= UD_CHAIN;
+    }
 }
 
 /* Q_Keys with the top bit set mean "use the QP's own" in a send (IBTA 10.2.5): never choose one. */
@@ -82,45 +110,90 @@ static int to_rts(struct vrb_rail *rail)
     return rc == -1 ? errno : rc;
 }
 
-static int open_qp(struct vrb_rail *rail, const char **what)
+static int make_qp(struct vrb_rail *rail)
 {
     struct vrb_ud *ud = rail->ud;
-    size_t size = (UD_RECV + UD_SEND) * UD_SLOT;
-    struct ibv_qp_init_attr init = {
-        .send_cq = rail->cq,
-        .recv_cq = rail->cq,
-        .qp_type = IBV_QPT_UD,
-        .cap = {.max_send_wr = UD_SEND,
-                .max_recv_wr = UD_RECV,
-                .max_send_sge = 1,
-                .max_recv_sge = 1},
-    };
-    int err;
+    uint32_t want = rail->cfg.max_inline;
 
-    *what = "memory for the handshake buffers";
-    ud->mem = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (ud->mem == MAP_FAILED) {
-        ud->mem = NULL;
-        return errno;
+    for (;;) {
+        struct ibv_qp_init_attr init = {
+            .send_cq = rail->cq,
+            .recv_cq = rail->cq,
+            .qp_type = IBV_QPT_UD,
+            .cap = {.max_send_wr = send_depth(rail),
+                    .max_recv_wr = ud->recvs,
+                    .max_send_sge = carries_data(rail) ? 2 : 1,
+                    .max_recv_sge = 1,
+                    .max_inline_data = want},
+        };
+
+        ud->qp = ibv_create_qp(rail->pd, &init);
+        if (ud->qp != NULL) {
+            ud->inline_max = init.cap.max_inline_data < rail->cfg.max_inline
+                                 ? init.cap.max_inline_data
+                                 : rail->cfg.max_inline;
+            return 0;
+        }
+        if (want == 0 || errno == ENOMEM) {
+            return errno;
+        }
+        want /= 2;
     }
-    madvise(ud->mem, size, MADV_DONTFORK);
-    *what = "registering the handshake buffers";
-    ud->mr = ibv_reg_mr(rail->pd, ud->mem, size, IBV_ACCESS_LOCAL_WRITE);
+}
+
+static int open_memory(struct vrb_rail *rail, const char **what)
+{
+    struct vrb_ud *ud = rail->ud;
+    uint32_t data = carries_data(rail) ? 128u << rail->address.mtu : 256;
+
+    ud->recvs = recv_slots(rail);
+    ud->slot_size = (VRB_UD_GRH + data + 63) & ~63u;
+    ud->mem_size = (size_t)ud->recvs * ud->slot_size + UD_HELLOS * UD_HELLO_SIZE;
+    ud->free_slots = calloc(ud->recvs, sizeof(*ud->free_slots));
+    *what = "memory for the datagram buffers";
+    ud->mem = mmap(NULL, ud->mem_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (ud->mem == MAP_FAILED || ud->free_slots == NULL) {
+        ud->mem = ud->mem == MAP_FAILED ? NULL : ud->mem;
+        return ENOMEM;
+    }
+    madvise(ud->mem, ud->mem_size, MADV_DONTFORK);
+    *what = "registering the datagram buffers";
+    ud->mr = ibv_reg_mr(rail->pd, ud->mem, ud->mem_size, IBV_ACCESS_LOCAL_WRITE);
     if (ud->mr == NULL) {
         return errno;
     }
-    rail->stats.reg_bytes += size;
+    rail->stats.reg_bytes += ud->mem_size;
+    if (rail->stats.reg_bytes > rail->stats.reg_bytes_max) {
+        rail->stats.reg_bytes_max = rail->stats.reg_bytes;
+    }
+    return 0;
+}
+
+static int open_qp(struct vrb_rail *rail, const char **what)
+{
+    struct vrb_ud *ud = rail->ud;
+    int err = open_memory(rail, what);
+
+    if (err != 0) {
+        return err;
+    }
     *what = "creating the UD queue pair";
-    ud->qp = ibv_create_qp(rail->pd, &init);
-    if (ud->qp == NULL) {
-        return errno;
+    err = make_qp(rail);
+    if (err != 0) {
+        return err;
     }
     rail->address.ud_qpn = ud->qp->qp_num;
     rail->address.qkey = random_qkey();
+    ud->sq_room = (int)send_depth(rail);
+    ud->reserve = carries_data(rail) ? UD_RESERVE : 0;
     *what = "bringing up the UD queue pair";
     err = to_rts(rail);
-    for (unsigned i = 0; err == 0 && i < UD_RECV; i++) {
-        err = post_recv(rail, i);
+    for (uint32_t i = 0; err == 0 && i < ud->recvs; i++) {
+        ud->free_slots[ud->free_n++] = i;
+        if (ud->free_n == UD_CHAIN || i + 1 == ud->recvs) {
+            err = post_recvs(rail, ud->free_slots, ud->free_n);
+            ud->free_n = 0;
+        }
     }
     return err;
 }
@@ -156,13 +229,14 @@ void vrb_ud_close(struct vrb_rail *rail)
         ibv_dereg_mr(ud->mr);
     }
     if (ud->mem != NULL) {
-        munmap(ud->mem, (UD_RECV + UD_SEND) * UD_SLOT);
+        munmap(ud->mem, ud->mem_size);
     }
+    free(ud->free_slots);
     free(ud);
     rail->ud = NULL;
 }
 
-static int peer_ah(struct vrb_peer *peer, char *detail, size_t len)
+int vrb_ud_peer_ah(struct vrb_peer *peer, char *detail, size_t len)
 {
     struct ibv_ah_attr attr;
     char text[80];
@@ -176,7 +250,7 @@ static int peer_ah(struct vrb_peer *peer, char *detail, size_t len)
         return VRB_OK;
     }
     if (errno == ETIMEDOUT || errno == EAGAIN) {
-        return VRB_ERR_AGAIN; /* the neighbour did not resolve yet: the next HELLO tries again */
+        return VRB_ERR_AGAIN; /* the neighbour did not resolve yet */
     }
     snprintf(detail, len, "no address handle for %s: %s",
              vrb_address_text(&peer->remote, peer->path.use_grh ? &peer->path.dgid : NULL, text,
@@ -185,130 +259,104 @@ static int peer_ah(struct vrb_peer *peer, char *detail, size_t len)
     return VRB_ERR_UNREACH;
 }
 
+/* The number of a request travels in its completion above the kind and the handshake slot. */
+static uint64_t send_wr_id(const struct vrb_ud *ud, unsigned slot)
+{
+    return (uint64_t)ud->posted << 16 | (uint64_t)slot << 8 | VRB_WR_UD_SEND;
+}
+
+static int post_numbered(struct vrb_peer *peer, struct ibv_send_wr *wr, unsigned slot, int signal)
+{
+    struct vrb_ud *ud = peer->rail->ud;
+    struct ibv_send_wr *bad;
+    int err;
+
+    ud->posted++;
+    wr->wr_id = send_wr_id(ud, slot);
+    wr->next = NULL;
+    wr->opcode = IBV_WR_SEND;
+    wr->wr.ud.ah = peer->ah;
+    wr->wr.ud.remote_qpn = peer->remote.ud_qpn;
+    wr->wr.ud.remote_qkey = peer->remote.qkey;
+    if (++ud->unsignalled >= UD_SIGNAL_EVERY || signal) {
+        wr->send_flags |= IBV_SEND_SIGNALED;
+        ud->unsignalled = 0;
+    }
+    err = abs(ibv_post_send(ud->qp, wr, &bad));
+    if (err != 0) {
+        ud->posted--;
+        return err;
+    }
+    ud->sq_room--;
+    return 0;
+}
+
+int vrb_ud_post(struct vrb_peer *peer, struct ibv_send_wr *wr, int signal)
+{
+    return post_numbered(peer, wr, UD_HELLOS, signal);
+}
+
 int vrb_ud_hello(struct vrb_peer *peer, const struct vrb_hello *h, char *detail, size_t len)
 {
     struct vrb_rail *rail = peer->rail;
     struct vrb_ud *ud = rail->ud;
     struct ibv_sge sge = {.length = VRB_HELLO_SIZE, .lkey = ud->mr->lkey};
-    struct ibv_send_wr wr = {
-        .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
-    struct ibv_send_wr *bad;
+    struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1};
     unsigned slot;
-    int rc = peer_ah(peer, detail, len);
+    int rc = vrb_ud_peer_ah(peer, detail, len);
 
-    if (rc == VRB_ERR_AGAIN || ud->send_busy == UINT32_MAX) {
+    if (rc == VRB_ERR_AGAIN || ud->hello_busy == UINT32_MAX || ud->sq_room <= 0) {
         return VRB_OK;
     }
     if (rc != VRB_OK) {
         return rc;
     }
-    slot = (unsigned)__builtin_ctz(~ud->send_busy);
-    sge.addr = (uintptr_t)(ud->mem + (UD_RECV + slot) * UD_SLOT);
+    slot = (unsigned)__builtin_ctz(~ud->hello_busy);
+    sge.addr =
+        (uintptr_t)(ud->mem + (size_t)ud->recvs * ud->slot_size + (size_t)slot * UD_HELLO_SIZE);
     vrb_hello_put(h, (uint8_t *)(uintptr_t)sge.addr);
-    wr.wr_id = (uint64_t)slot << 3 | VRB_WR_UD_SEND;
-    wr.wr.ud.ah = peer->ah;
-    wr.wr.ud.remote_qpn = peer->remote.ud_qpn;
-    wr.wr.ud.remote_qkey = peer->remote.qkey;
-    rc = ibv_post_send(ud->qp, &wr, &bad);
+    rc = post_numbered(peer, &wr, slot, 1);
     if (rc != 0) {
-        snprintf(detail, len, "sending on the UD queue pair: %s", strerror(abs(rc)));
+        snprintf(detail, len, "sending on the UD queue pair: %s", strerror(rc));
         return VRB_ERR_DEVICE;
     }
-    ud->send_busy |= 1u << slot;
+    ud->hello_busy |= 1u << slot;
     rail->stats.hellos_tx++;
     return VRB_OK;
 }
 
 void vrb_ud_send_done(struct vrb_rail *rail, const struct ibv_wc *wc)
 {
-    unsigned slot = (unsigned)(wc->wr_id >> 3);
+    struct vrb_ud *ud = rail->ud;
+    unsigned slot = wc->wr_id >> 8 & 0xff;
+    uint32_t number = (uint32_t)(wc->wr_id >> 16);
 
-    if (slot < UD_SEND) {
-        rail->ud->send_busy &= ~(1u << slot);
+    if (slot < UD_HELLOS) {
+        ud->hello_busy &= ~(1u << slot);
     }
-}
-
-/* A datagram must come from where the peer said that it lives. */
-static int source_matches(const struct vrb_peer *peer, const struct ibv_wc *wc, const uint8_t *grh)
-{
-    const struct vrb_address *r = &peer->remote;
-    uint8_t raw[VRB_GID_LEN];
-
-    if (wc->src_qp != r->ud_qpn) {
-        return 0;
-    }
-    if (r->link == VRB_LINK_IB && !(wc->wc_flags & IBV_WC_GRH)) {
-        return wc->slid >> r->lmc == r->lid >> r->lmc;
-    }
-    if (!(wc->wc_flags & IBV_WC_GRH) || !vrb_grh_source(grh, raw)) {
-        return r->link == VRB_LINK_ROCE; /* the provider shows no address: the QPN must do */
-    }
-    for (unsigned i = 0; i < r->num_gids; i++) {
-        if (memcmp(raw, r->gids[i].raw, VRB_GID_LEN) == 0) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
-static struct vrb_peer *hello_peer(struct vrb_rail *rail, const struct vrb_hello *h)
-{
-    struct vrb_peer *peer = vrb_peer_find(rail, h->src_name, h->src_rail);
-
-    if (peer == NULL && h->type == VRB_HELLO && !rail->closing && rail->cb.unknown != NULL) {
-        rail->cb.unknown(rail->cb.ctx, rail, h->src_name);
-        /* The upper layer pairs rails by itself: what counts is whether this pair exists now. */
-        peer = vrb_peer_find(rail, h->src_name, h->src_rail);
-    }
-    return peer;
-}
-
-static void handle(struct vrb_rail *rail, const struct ibv_wc *wc, const uint8_t *grh,
-                   const struct vrb_hello *h)
-{
-    struct vrb_peer *peer;
-
-    rail->stats.hellos_rx++;
-    if (h->dst_name != rail->cfg.name || h->dst_rail != rail->index) {
-        rail->stats.hellos_stale++;
-        return;
-    }
-    peer = hello_peer(rail, h);
-    if (peer == NULL || !source_matches(peer, wc, grh)) {
-        rail->stats.hellos_stale++;
-        return;
-    }
-    vrb_peer_hello(peer, h);
+    ud->sq_room += (int)(number - ud->completed);
+    ud->completed = number;
+    vrb_dgram_sends_done(rail);
 }
 
 void vrb_ud_recv(struct vrb_rail *rail, const struct ibv_wc *wc)
 {
-    unsigned slot = (unsigned)(wc->wr_id >> 3);
-    uint8_t copy[UD_GRH + VRB_HELLO_SIZE];
-    struct vrb_hello h;
-    size_t len = wc->byte_len;
-    int rc = VRB_ERR_MALFORMED;
+    struct vrb_ud *ud = rail->ud;
+    uint32_t slot = (uint32_t)(wc->wr_id >> 3);
+    uint8_t *grh;
 
-    if (slot >= UD_RECV) {
-        return;
-    }
-    if (wc->status != IBV_WC_SUCCESS) {
+    if (slot >= ud->recvs || wc->status != IBV_WC_SUCCESS) {
         return; /* flushed: the QP is going away */
     }
-    if (len >= sizeof(copy)) {
-        memcpy(copy, rail->ud->mem + slot * UD_SLOT, sizeof(copy));
-        rc = vrb_hello_get(copy + UD_GRH, VRB_HELLO_SIZE, &h);
-    }
-    (void)post_recv(rail, slot);
-    if (rc == VRB_OK) {
-        handle(rail, wc, copy, &h);
-    } else if (rc == VRB_ERR_NOTSUP) {
-        struct vrb_peer *peer = vrb_peer_find(rail, h.src_name, h.src_rail);
-
-        if (peer != NULL && source_matches(peer, wc, copy)) {
-            vrb_peer_reject(peer, &h, VRB_REJECT_VERSION);
+    grh = ud->mem + (size_t)slot * ud->slot_size;
+    if (wc->byte_len > VRB_UD_GRH) {
+        if (grh[VRB_UD_GRH] == VRB_HELLO_FIRST_BYTE) {
+            vrb_ud_hello_recv(rail, wc, grh);
+        } else if (carries_data(rail)) {
+            vrb_dgram_recv(rail, wc, grh + VRB_UD_GRH, wc->byte_len - VRB_UD_GRH);
+        } else {
+            rail->stats.hellos_stale++;
         }
-    } else {
-        rail->stats.hellos_stale++;
     }
+    ud->free_slots[ud->free_n++] = slot;
 }

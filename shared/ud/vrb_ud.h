@@ -1,5 +1,10 @@
-/* The UD QP of a rail: carries handshake messages, loses them when it must (the handshake repeats).
- * SPDX-License-Identifier: BSD-3-Clause */
+/* The UD QP of a rail: its buffers and send slots, shared by handshakes and datagrams.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Everything on it may be lost; who needs it to arrive repeats it (wireup/, reliable/).
+ *
+ * Sends are signalled sparsely. Posting numbers each request; a completion tells that all up to its
+ * number are done, and only then may the memory of a request be reused, acknowledged or not. */
 #ifndef VRB_UD_H
 #define VRB_UD_H
 
@@ -8,13 +13,49 @@
 
 struct vrb_peer;
 
+/* A GRH, used or not, lies before every received payload (ibv_post_recv(3)). */
+#define VRB_UD_GRH 40
+
+struct vrb_ud {
+    struct ibv_qp *qp;
+    uint32_t inline_max;
+    int sq_room;        /* free send slots */
+    int reserve;        /* of which data leaves these alone: acknowledgements and handshakes */
+    uint32_t posted;    /* number of the last request posted */
+    uint32_t completed; /* all up to this one are done */
+    uint32_t unsignalled;
+    uint32_t hello_busy; /* bit i: handshake slot i is in flight */
+    struct ibv_mr *mr;
+    uint8_t *mem; /* receive slots, then handshake slots */
+    size_t mem_size;
+    uint32_t recvs, slot_size;
+    uint32_t *free_slots; /* consumed receive slots, to be posted again */
+    uint32_t free_n;
+};
+
 /* Makes the QP, its buffers and a random Q_Key; fills address.ud_qpn and qkey of the rail. Returns
  * VRB_OK, or an error with *detail in words. */
 int vrb_ud_open(struct vrb_rail *rail, char *detail, size_t len);
 void vrb_ud_close(struct vrb_rail *rail);
 
 /* How many CQ entries it may need. */
-int vrb_ud_cq_entries(void);
+int vrb_ud_cq_entries(const struct vrb_rail *rail);
+
+/* Makes the peer's address handle if it has none. VRB_OK; VRB_ERR_AGAIN: the neighbour is not
+ * resolved yet, try later; an error in words. */
+int vrb_ud_peer_ah(struct vrb_peer *peer, char *detail, size_t len);
+
+/* Posts one datagram to the peer, whose address handle exists; the caller has seen that sq_room >
+ * 0. signal: a completion is wanted now and not with the next regular one. wr_id, next, opcode and
+ * flags but INLINE are filled in here. Returns 0 or an errno; ud->posted is the request's number.
+ */
+int vrb_ud_post(struct vrb_peer *peer, struct ibv_send_wr *wr, int signal);
+
+/* True when request `number` no longer reads its memory. */
+static inline int vrb_ud_is_done(const struct vrb_ud *ud, uint32_t number)
+{
+    return (int32_t)(ud->completed - number) >= 0;
+}
 
 /* Sends a HELLO to the peer's UD QP. Returns VRB_OK (sent, or lost for want of a slot: like on the
  * wire), or an error that repeating cannot mend, in words. */
@@ -23,5 +64,8 @@ int vrb_ud_hello(struct vrb_peer *peer, const struct vrb_hello *h, char *detail,
 /* Completions of this QP. */
 void vrb_ud_recv(struct vrb_rail *rail, const struct ibv_wc *wc);
 void vrb_ud_send_done(struct vrb_rail *rail, const struct ibv_wc *wc);
+
+/* Posts consumed receive slots again when a batch has gathered. */
+void vrb_ud_repost(struct vrb_rail *rail);
 
 #endif

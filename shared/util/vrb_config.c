@@ -21,6 +21,11 @@ void vrb_config_defaults(struct vrb_config *cfg)
     cfg->ib_timeout = 17;
     cfg->ib_retry_count = 7;
     cfg->connect_timeout = 60;
+    cfg->mode = VRB_MODE_RC;
+    cfg->ud_buffers = 512;
+    cfg->peer_timeout = 0;
+    cfg->promote_after = 32;
+    cfg->max_rc = 256;
     cfg->keepalive = 5;
     cfg->rank = UINT64_MAX;
 }
@@ -62,6 +67,11 @@ void vrb_config_clamp(struct vrb_config *cfg, const char *prefix)
     cfg->ib_retry_count = (uint8_t)clamp(p, "ib_retry_count", cfg->ib_retry_count, 0, 7);
     cfg->sl = (uint8_t)clamp(p, "sl", cfg->sl, 0, 15);
     cfg->threads = (uint8_t)clamp(p, "threads", cfg->threads, 0, 1);
+    cfg->mode = (uint8_t)clamp(p, "mode", cfg->mode, VRB_MODE_RC, VRB_MODE_AUTO);
+    cfg->ud_buffers = clamp(p, "ud_buffers", cfg->ud_buffers, 64, 16384);
+    cfg->peer_timeout = clamp(p, "peer_timeout", cfg->peer_timeout, 0, 86400 * 365);
+    cfg->promote_after = clamp(p, "promote_after", cfg->promote_after, 1, 1u << 30);
+    cfg->max_rc = clamp(p, "max_rc", cfg->max_rc, 0, 1u << 20);
     cfg->connect_timeout = clamp(p, "connect_timeout", cfg->connect_timeout, 1, 86400);
     cfg->keepalive = clamp(p, "keepalive", cfg->keepalive, 0, 86400);
 }

@@ -272,13 +272,34 @@ static void put_wireup_advice(struct vrb_text *t, const struct vrb_failure *f)
     }
 }
 
+static void put_silence_advice(struct vrb_text *t, const struct vrb_failure *f)
+{
+    if (f->heard) {
+        vrb_text_block(
+            t, "cause:",
+            "the peer was heard before: its process has ended or is stopped, it computes "
+            "for longer than that without calling MPI, or the network between the two "
+            "addresses is down");
+    } else {
+        vrb_text_block(
+            t, "cause:",
+            "nothing was ever heard from the peer: its process has ended or hangs, or no "
+            "packet gets through between the two addresses");
+    }
+    put_path_advice(t, f,
+                    "Give peers that compute for long a longer peer_timeout; 0 waits for ever.");
+}
+
 const char *vrb_explain(const struct vrb_failure *f, char *buf, size_t len)
 {
     struct vrb_text t = {.buf = buf, .len = len};
     int decoded = f->wireup != VRB_WU_FAIL_NONE || f->wc_status >= 0;
 
     vrb_text_put(&t, "%s failed: ", f->what ? f->what : "communication");
-    if (f->wireup != VRB_WU_FAIL_NONE) {
+    if (f->unacked > 0) {
+        vrb_text_put(&t, "%u datagrams were not acknowledged for %.0f s (peer_timeout)", f->unacked,
+                     f->seconds);
+    } else if (f->wireup != VRB_WU_FAIL_NONE) {
         put_wireup(&t, f);
     } else if (f->wc_status >= 0) {
         const struct status *s = find_status(f->wc_status);
@@ -293,7 +314,9 @@ const char *vrb_explain(const struct vrb_failure *f, char *buf, size_t len)
     if (decoded && f->detail) {
         vrb_text_block(&t, "detail:", "%s", f->detail);
     }
-    if (f->wireup != VRB_WU_FAIL_NONE) {
+    if (f->unacked > 0) {
+        put_silence_advice(&t, f);
+    } else if (f->wireup != VRB_WU_FAIL_NONE) {
         put_wireup_advice(&t, f);
     } else if (f->wc_status >= 0) {
         put_wc_advice(&t, f);

@@ -28,7 +28,8 @@ struct vrb_failure {
     int wireup;          /* enum vrb_wireup_failure, when the handshake failed */
     uint8_t reject_reason, heard;
     uint32_t hellos;    /* sent before giving up */
-    double seconds;     /* how long it was tried (handshake) */
+    double seconds;     /* how long it was tried (handshake), or silent (datagrams) */
+    uint32_t unacked;   /* datagrams that the peer never acknowledged; 0: it is not about that */
     const char *what;   /* what was being done: "sending", "RDMA read of 1048576 bytes", ... */
     const char *detail; /* anything else in words (a system error), or NULL */
     int retry_count, ib_timeout, rnr_retry; /* the QP's settings, named where they matter */

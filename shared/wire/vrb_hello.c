@@ -70,7 +70,7 @@ int vrb_hello_get(const uint8_t *buf, size_t len, struct vrb_hello *h)
     if (h->src_rail >= VRB_MAX_RAILS || h->dst_rail >= VRB_MAX_RAILS) {
         return VRB_ERR_MALFORMED;
     }
-    if (h->type == VRB_REJECT) {
+    if (h->type == VRB_REJECT || h->type == VRB_INTRO) {
         return VRB_OK;
     }
     return h->type == VRB_HELLO && hello_is_sane(h) ? VRB_OK : VRB_ERR_MALFORMED;

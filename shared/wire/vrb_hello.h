@@ -16,10 +16,13 @@
 
 #define VRB_HELLO_SIZE 64
 #define VRB_HELLO_VERSION 1
+#define VRB_HELLO_FIRST_BYTE 'V' /* no datagram of wire/vrb_ud_wire.h starts so */
 
 enum vrb_hello_type {
     VRB_HELLO = 1,
     VRB_REJECT = 2,
+    VRB_INTRO = 3, /* names the sender of datagrams that the receiver cannot place yet: the source
+                    * and destination fields count, the rest is as in a REJECT */
 };
 
 enum vrb_hello_flags {

@@ -36,6 +36,9 @@ void vrb_ud_put(uint8_t *p, const struct vrb_ud_hdr *hdr, const struct vrb_ud_ac
         vrb_put32(p, hdr->msg_len);
         vrb_put32(p + 4, hdr->offset);
         p += VRB_UD_SEGMENT_SIZE;
+    } else if (hdr->kind == VRB_UD_PUT) {
+        vrb_put64(p, hdr->address);
+        p += VRB_UD_SEGMENT_SIZE;
     }
     if (ack) {
         put_ack(p, ack);
@@ -72,6 +75,8 @@ static int is_sane(const struct vrb_ud_packet *pkt)
         return pkt->len >= VRB_RECORD_HDR_SIZE;
     case VRB_UD_SEGMENT:
         return pkt->len > 0 && h->offset < h->msg_len && pkt->len <= h->msg_len - h->offset;
+    case VRB_UD_PUT:
+        return pkt->len > 0;
     case VRB_UD_ACK:
         return (h->flags & VRB_UD_HAS_ACK) && pkt->len == 0;
     default:
@@ -98,13 +103,18 @@ int vrb_ud_get(const uint8_t *p, size_t len, struct vrb_ud_packet *out)
     h->dseq = vrb_get32(p + 16);
     h->msg = vrb_get32(p + 20);
     h->msg_len = h->offset = 0;
+    h->address = 0;
     p += VRB_UD_HDR_SIZE;
-    if (h->kind == VRB_UD_SEGMENT) {
+    if (h->kind == VRB_UD_SEGMENT || h->kind == VRB_UD_PUT) {
         if (end - p < VRB_UD_SEGMENT_SIZE) {
             return VRB_ERR_MALFORMED;
         }
-        h->msg_len = vrb_get32(p);
-        h->offset = vrb_get32(p + 4);
+        if (h->kind == VRB_UD_SEGMENT) {
+            h->msg_len = vrb_get32(p);
+            h->offset = vrb_get32(p + 4);
+        } else {
+            h->address = vrb_get64(p);
+        }
         p += VRB_UD_SEGMENT_SIZE;
     }
     if (h->flags & VRB_UD_HAS_ACK) {

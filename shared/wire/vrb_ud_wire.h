@@ -3,7 +3,7 @@
  *
  * Little-endian. One packet is
  *
- *   header (24) | SEGMENT only: extension (8) | flag HAS_ACK: ack block (16 + 8 * words) | payload
+ *   header (24) | SEGMENT, PUT: extension (8) | flag HAS_ACK: ack block (16 + 8 * words) | payload
  *
  * so the payload is 8-byte aligned whenever the packet is. A sender that keeps a payload for
  * retransmission writes the front backwards from it: the ack block differs from one transmission to
@@ -20,9 +20,11 @@
  *   12 u32 packet number: a new one for each transmission             } ACK: both 0, an ACK packet
  *   16 u32 data sequence: the same one for each transmission          } uses no numbers up
  *   20 u32 message number: the peer-wide sequence number of the message, whatever path it takes;
- *          COALESCED: of the first one
+ *          COALESCED: of the first one; PUT: the key of the memory that the payload goes to
  * SEGMENT extension:
  *    0 u32 length of the whole message   4 u32 where this payload belongs in it
+ * PUT extension:
+ *    0 u64 the address that the payload goes to
  *
  * Ack block (what the fields mean: reliable/vrb_rel.h):
  *    0 u32 every data sequence number below this one has arrived; this one has not
@@ -50,8 +52,9 @@
 #define VRB_UD_HDR_SIZE 24
 #define VRB_UD_SEGMENT_SIZE 8
 #define VRB_UD_ACK_SIZE 16
-#define VRB_UD_ACK_WORDS 16 /* with these an ACK packet has 168 bytes: fits the smallest MTU, 256 \
-                             */
+#define VRB_UD_ACK_WORDS                                                     \
+    16 /* with these an ACK packet has 168 bytes: fits the smallest MTU, 256 \
+        */
 #define VRB_UD_DELAY_UNIT 128 /* ns */
 #define VRB_UD_DELAY_UNKNOWN UINT16_MAX
 
@@ -61,6 +64,7 @@ enum vrb_ud_kind {
     VRB_UD_COALESCED = 2, /* several whole messages: records of wire/vrb_wire.h */
     VRB_UD_SEGMENT = 3,   /* a part of a message */
     VRB_UD_ACK = 4,       /* an acknowledgement alone */
+    VRB_UD_PUT = 5,       /* memory contents: the receiver places them */
 };
 
 enum vrb_ud_flags {
@@ -78,6 +82,7 @@ struct vrb_ud_hdr {
     uint32_t pn, dseq; /* packet number, data sequence number */
     uint32_t msg;
     uint32_t msg_len, offset; /* SEGMENT */
+    uint64_t address;         /* PUT */
 };
 
 struct vrb_ud_ack {
@@ -101,7 +106,8 @@ struct vrb_ud_packet {
 /* Bytes before the payload. ack may be NULL. */
 static inline size_t vrb_ud_front_size(enum vrb_ud_kind kind, const struct vrb_ud_ack *ack)
 {
-    return VRB_UD_HDR_SIZE + (kind == VRB_UD_SEGMENT ? VRB_UD_SEGMENT_SIZE : 0) +
+    return VRB_UD_HDR_SIZE +
+           (kind == VRB_UD_SEGMENT || kind == VRB_UD_PUT ? VRB_UD_SEGMENT_SIZE : 0) +
            (ack ? VRB_UD_ACK_SIZE + 8u * ack->words : 0);
 }
 

@@ -3,7 +3,8 @@
  *
  * Every byte is checked. Prints one TAP line per case; exits non-zero if one failed, 77 without a
  * usable port. Options choose unusual settings, so that one program covers them all:
- *   core_pair [--link ib|roce] [--no-srq] [--inline N] [--sq N] [--credits N] [--recv N] */
+ *   core_pair [--mode rc|ud|auto] [--link ib|roce] [--no-srq] [--inline N] [--sq N] [--credits N]
+ * [--recv N] */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,7 @@ struct end {
 static struct end ends[2];
 static struct vrb_config cfg;
 static int cases, failures;
+static int decline; /* processes that nobody knows */
 static uint32_t done_ok, done_bad;
 
 static void report(int ok, const char *name)
@@ -101,6 +103,9 @@ static struct vrb_peer *on_unknown(void *ctx, struct vrb_rail *rail, uint64_t na
 
     (void)rail;
     e->unknown++;
+    if (decline) {
+        return NULL;
+    }
     return name == ends[0].name   ? make_peer(e, &ends[0])
            : name == ends[1].name ? make_peer(e, &ends[1])
                                   : NULL;
@@ -282,6 +287,12 @@ static void case_rdma(void)
     rdma(&ends[0], VRB_RDMA_PUT, a, la, b, rb, size);
     rdma(&ends[0], VRB_RDMA_PUT, a, la, b, rb, 0);
     report(wait_for(&done_ok, 2) && check(b, 1, size), "a put of 3 MiB and one of nothing");
+    if (cfg.mode == VRB_MODE_UD) {
+        done_bad = 0;
+        rdma(&ends[0], VRB_RDMA_GET, a, la, b, rb, 100);
+        report(wait_for(&done_bad, 1), "a get is declined: it needs RC");
+        goto out;
+    }
     fill(b, 2, size);
     done_ok = 0;
     for (at = 0; at < size; at += step, n++) { /* more than the send queue holds */
@@ -289,6 +300,7 @@ static void case_rdma(void)
     }
     ok = wait_for(&done_ok, (uint32_t)n) && check(a, 2, size) && done_bad == 0;
     report(ok, "more gets than the send queue holds");
+out:
     report(vrb_mr_deregister(ends[0].rail, ma) == VRB_OK &&
                vrb_mr_deregister(ends[1].rail, mb) == VRB_OK,
            "memory is deregistered");
@@ -313,6 +325,7 @@ static void case_failure(void)
 
     vrb_peer_destroy(ends[1].peer, 1000);
     ends[1].peer = NULL;
+    decline = 1;
     done_ok = done_bad = 0;
     for (int i = 0; i < 200; i++) {
         send_buf(&ends[0], TAG_DATA, 1000, on_sent);
@@ -381,9 +394,9 @@ static int run(const struct vrb_port *port)
 int main(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"link", 1, NULL, 'l'},    {"no-srq", 0, NULL, 'n'},  {"inline", 1, NULL, 'i'},
-        {"sq", 1, NULL, 's'},      {"credits", 1, NULL, 'c'}, {"recv", 1, NULL, 'r'},
-        {"verbose", 0, NULL, 'v'}, {NULL, 0, NULL, 0},
+        {"mode", 1, NULL, 'm'},   {"link", 1, NULL, 'l'},    {"no-srq", 0, NULL, 'n'},
+        {"inline", 1, NULL, 'i'}, {"sq", 1, NULL, 's'},      {"credits", 1, NULL, 'c'},
+        {"recv", 1, NULL, 'r'},   {"verbose", 0, NULL, 'v'}, {NULL, 0, NULL, 0},
     };
     const struct vrb_port *port;
     struct vrb_port *ports;
@@ -393,10 +406,16 @@ int main(int argc, char **argv)
     vrb_config_defaults(&cfg);
     cfg.rank = 0;
     cfg.ib_timeout = 10; /* 4 ms: the vanished peer is found out fast */
+    cfg.peer_timeout = 2;
     snprintf(cfg.host, sizeof(cfg.host), "here");
     vrb_log_set(say, VRB_LOG_WARN);
     while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
         switch (c) {
+        case 'm':
+            cfg.mode = strcmp(optarg, "rc") == 0   ? VRB_MODE_RC
+                       : strcmp(optarg, "ud") == 0 ? VRB_MODE_UD
+                                                   : VRB_MODE_AUTO;
+            break;
         case 'l':
             link = strcmp(optarg, "ib") == 0 ? VRB_LINK_IB : VRB_LINK_ROCE;
             break;

@@ -186,7 +186,7 @@ static void hostile_values(void **state)
 static void useless_gids_are_left_out(void **state)
 {
     struct vrb_address a = roce_port(2), out[VRB_MAX_RAILS];
-    int gid0 = FIELDS + 28;
+    int gid0 = FIELDS + 36;
 
     (void)state;
     assert_int_equal(with_byte(&a, gid0, 9, out), 1);

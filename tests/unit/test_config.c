@@ -79,9 +79,12 @@ static void credits_follow_buffers(void **state)
     cfg.recv_buffers = 32;
     vrb_config_clamp(&cfg, "btl_verbs_");
     assert_int_equal(cfg.credits, 32);
+    assert_int_equal(messages, 0); /* nobody asked for 64 */
+    cfg.credits = 40;
+    vrb_config_clamp(&cfg, "btl_verbs_");
+    assert_int_equal(cfg.credits, 32);
     assert_int_equal(messages, 1);
-    assert_string_equal(
-        last, "btl_verbs_credits = 64 is more than btl_verbs_recv_buffers = 32; using 32");
+    assert_string_equal(last, "btl_verbs_credits = 40 is out of range (2 .. 32); using 32");
 }
 
 static void everything_absurd(void **state)

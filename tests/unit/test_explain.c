@@ -286,6 +286,28 @@ static void handshakes(void **state)
     }
 }
 
+static void silent_datagrams(void **state)
+{
+    (void)state;
+    for (int l = 0; l < 2; l++) {
+        for (int heard = 0; heard < 2; heard++) {
+            struct vrb_failure f = failure(links[l]);
+            char heading[80];
+            const char *text;
+
+            f.what = "sending";
+            f.unacked = 17;
+            f.heard = (uint8_t)heard;
+            text = explain(&f);
+            assert_non_null(strstr(text, "17 datagrams were not acknowledged for 60 s"));
+            assert_non_null(strstr(text, "peer_timeout"));
+            snprintf(heading, sizeof(heading), "%s, silent datagrams, %s", link_name(links[l]),
+                     heard ? "heard" : "never heard");
+            record(heading, text);
+        }
+    }
+}
+
 static void in_words_only(void **state)
 {
     struct vrb_failure f = failure(VRB_LINK_ROCE);
@@ -428,6 +450,7 @@ int main(void)
         cmocka_unit_test(kinds_of_roce_addresses),
         cmocka_unit_test(receiver_not_ready),
         cmocka_unit_test(handshakes),
+        cmocka_unit_test(silent_datagrams),
         cmocka_unit_test(in_words_only),
         cmocka_unit_test(little_is_known),
         cmocka_unit_test(memory_limits),

@@ -126,7 +126,7 @@ static void bad_values(void **state)
 {
     (void)state;
     BAD(type, 0);
-    BAD(type, 3);
+    BAD(type, 4);
     BAD(src_id, 0);
     BAD(qpn, 0);
     BAD(qpn, 0x1000000);

@@ -1,0 +1,404 @@
+/* The queue of a peer, its messages' way in, and the choice of their path out (see vrb_path.h).
+ * SPDX-License-Identifier: BSD-3-Clause */
+#include "peer/vrb_path.h"
+
+#include <string.h>
+
+#include "dgram/vrb_dgram.h"
+#include "rc/vrb_rc.h"
+#include "wire/vrb_wire.h"
+
+/* Messages up to this length join a shared packet; longer ones gain nothing from it. */
+#define COALESCE_MAX 2048
+
+/* Packets of copied messages that may wait for one peer. Beyond it vrb_send_copy declines, and the
+ * caller sends with a completion, which slows it down to the pace of the receiver. */
+#define COPIES_QUEUED_MAX 16
+
+static int has_datagrams(const struct vrb_peer *peer)
+{
+    return peer->rail->cfg.mode != VRB_MODE_RC;
+}
+
+/* Datagrams are all there is, now and later. */
+static int only_datagrams(const struct vrb_peer *peer)
+{
+    return peer->rail->cfg.mode == VRB_MODE_UD || peer->rc_refused;
+}
+
+static void enqueue(struct vrb_peer *peer, struct vrb_buf *buf)
+{
+    buf->next = NULL;
+    buf->peer = peer;
+    *peer->q_tail = buf;
+    peer->q_tail = &buf->next;
+    peer->fast = 0;
+    if (peer->up) {
+        if (vrb_credit_room(&peer->credit) == 0) {
+            peer->rail->stats.credit_stalls++;
+        } else {
+            peer->rail->stats.sq_stalls++;
+        }
+    }
+}
+
+struct vrb_buf *vrb_path_next_message(struct vrb_peer *peer)
+{
+    struct vrb_buf *buf = peer->q_head;
+
+    if (buf == NULL) {
+        return NULL;
+    }
+    peer->q_head = buf->next;
+    if (peer->q_head == NULL) {
+        peer->q_tail = &peer->q_head;
+    }
+    if (buf == peer->q_open) {
+        peer->q_open = NULL;
+    }
+    if (buf->done == NULL) {
+        peer->q_copies--;
+    }
+    return buf;
+}
+
+struct vrb_rdma *vrb_path_next_put(struct vrb_peer *peer)
+{
+    while (only_datagrams(peer) && peer->r_head != NULL) {
+        struct vrb_rdma *rdma = peer->r_head;
+
+        peer->r_head = rdma->next;
+        if (peer->r_head == NULL) {
+            peer->r_tail = &peer->r_head;
+        }
+        if (rdma->op == VRB_RDMA_PUT) {
+            return rdma;
+        }
+        vrb_path_rdma_done(rdma, VRB_ERR_NOTSUP); /* reads need RC: the caller copies instead */
+    }
+    return NULL;
+}
+
+/* Work is queued on a live peer: see to it that something will wake it. */
+static void arrange_wakeup(struct vrb_peer *peer)
+{
+    if (peer->up) {
+        if (peer->rail->cq_room <= 0 && !vrb_list_linked(&peer->stall_link)) {
+            vrb_list_append(&peer->rail->stalled, &peer->stall_link);
+        }
+    } else if (!has_datagrams(peer)) {
+        vrb_peer_start(peer);
+    } else {
+        vrb_path_promote(peer);
+    }
+}
+
+void vrb_path_drain(struct vrb_peer *peer)
+{
+    if (peer->failed) {
+        return;
+    }
+    if (!peer->up) {
+        if (has_datagrams(peer)) {
+            vrb_dgram_drain(peer);
+        }
+        return;
+    }
+    vrb_rc_drain(peer);
+    if (peer->failed) {
+        return;
+    }
+    if (peer->q_head == NULL && peer->r_head == NULL) {
+        peer->fast = 1;
+    } else {
+        arrange_wakeup(peer);
+    }
+}
+
+void vrb_path_promote(struct vrb_peer *peer)
+{
+    const struct vrb_rail *rail = peer->rail;
+
+    if (rail->cfg.mode != VRB_MODE_AUTO || peer->up || peer->failed || peer->rc_refused ||
+        peer->qp != NULL || rail->closing) {
+        return;
+    }
+    if (peer->r_head == NULL &&
+        (peer->dgram == NULL || peer->dgram->messages < rail->cfg.promote_after)) {
+        return;
+    }
+    if (rail->rc_count >= rail->cfg.max_rc) {
+        if (peer->r_head != NULL) {
+            vrb_path_refuse_rc(peer, "max_rc connections exist already");
+        }
+        return;
+    }
+    vrb_peer_start(peer);
+}
+
+int vrb_path_refuse_rc(struct vrb_peer *peer, const char *why)
+{
+    if (!has_datagrams(peer) || peer->up || peer->failed) {
+        return 0;
+    }
+    if (!peer->rc_refused) {
+        vrb_log(VRB_LOG_INFO, "host %s: no RC connection (%s): stays on datagrams", peer->host,
+                why);
+    }
+    peer->rc_refused = 1;
+    vrb_list_remove(&peer->connecting_link);
+    vrb_rc_qp_destroy(peer);
+    vrb_dgram_drain(peer);
+    return 1;
+}
+
+static void send_now_or_queue(struct vrb_peer *peer, struct vrb_buf *buf)
+{
+    peer->q_open = NULL;
+    if (buf->done == NULL) {
+        peer->q_copies++;
+    }
+    enqueue(peer, buf);
+    arrange_wakeup(peer);
+    if (!peer->up && has_datagrams(peer)) {
+        vrb_dgram_drain(peer);
+    }
+}
+
+void vrb_send(struct vrb_peer *peer, struct vrb_buf *buf, uint8_t tag, uint32_t len)
+{
+    struct vrb_rail *rail = peer->rail;
+
+    vrb_lock(rail);
+    buf->tag = tag;
+    buf->len = len;
+    buf->kind = VRB_KIND_DATA;
+    if (peer->fast && vrb_rc_may_send(peer)) {
+        vrb_rc_send_buf(peer, buf);
+    } else if (!peer->failed) {
+        send_now_or_queue(peer, buf);
+    } else if (buf->done == NULL) {
+        vrb_pool_put(buf->pool, buf);
+    } else {
+        /* From progress, like every completion: the caller may hold its own locks. */
+        buf->peer = NULL;
+        vrb_path_done_later(rail, buf);
+    }
+    vrb_unlock(rail);
+}
+
+/* The payload that a shared packet may have: one datagram's, while those are the way out. */
+static uint32_t shared_size(const struct vrb_peer *peer, const struct vrb_buf *buf)
+{
+    uint32_t datagram = vrb_dgram_payload(peer->path.mtu);
+
+    return !peer->up && has_datagrams(peer) && datagram < buf->capacity ? datagram : buf->capacity;
+}
+
+/* Takes a buffer for copied messages and queues it. */
+static struct vrb_buf *queue_new(struct vrb_peer *peer, uint8_t tag, int coalesce)
+{
+    struct vrb_rail *rail = peer->rail;
+    struct vrb_buf *buf;
+
+    if (peer->q_copies >= COPIES_QUEUED_MAX || !vrb_rc_copies_may_take(&rail->big)) {
+        return NULL;
+    }
+    buf = vrb_pool_get(&rail->big);
+    if (buf == NULL) {
+        return NULL;
+    }
+    buf->done = NULL;
+    buf->tag = coalesce ? 0 : tag;
+    buf->len = 0;
+    buf->kind = coalesce ? VRB_KIND_COALESCED : VRB_KIND_DATA;
+    peer->q_copies++;
+    enqueue(peer, buf);
+    peer->q_open = coalesce ? buf : NULL;
+    return buf;
+}
+
+/* Queues a copy, in the open packet if there is one with room. */
+static int queue_copy(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint32_t hdr_len,
+                      const void *data, uint32_t data_len)
+{
+    struct vrb_rail *rail = peer->rail;
+    uint32_t len = hdr_len + data_len;
+    struct vrb_buf *buf = peer->q_open;
+    int coalesce =
+        len <= COALESCE_MAX && (peer->up || !has_datagrams(peer) ||
+                                vrb_record_size(len) <= vrb_dgram_payload(peer->path.mtu));
+    uint8_t *p;
+
+    if (len > rail->big.capacity) {
+        return VRB_ERR_AGAIN;
+    }
+    if (!coalesce || buf == NULL || buf->len + vrb_record_size(len) > shared_size(peer, buf)) {
+        buf = queue_new(peer, tag, coalesce);
+        if (buf == NULL) {
+            return VRB_ERR_AGAIN;
+        }
+    } else {
+        rail->stats.tx_coalesced++;
+    }
+    if (coalesce) {
+        p = vrb_record_begin(buf->payload + buf->len, tag, len);
+        buf->len += (uint32_t)vrb_record_size(len);
+    } else {
+        p = buf->payload;
+        buf->len = len;
+    }
+    memcpy(p, hdr, hdr_len);
+    if (data_len > 0) {
+        memcpy(p + hdr_len, data, data_len);
+    }
+    arrange_wakeup(peer);
+    return VRB_OK;
+}
+
+static int send_copy_slow(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint32_t hdr_len,
+                          const void *data, uint32_t data_len)
+{
+    if (peer->failed) {
+        return VRB_ERR_PEER;
+    }
+    if (!peer->up && has_datagrams(peer)) {
+        if (peer->q_head == NULL &&
+            vrb_dgram_send_copy(peer, tag, hdr, hdr_len, data, data_len) == VRB_OK) {
+            vrb_path_promote(peer);
+            return VRB_OK;
+        }
+        if (queue_copy(peer, tag, hdr, hdr_len, data, data_len) != VRB_OK) {
+            return VRB_ERR_AGAIN;
+        }
+        if (peer->q_head != NULL && peer->q_head->next == NULL && !peer->up) {
+            vrb_dgram_drain(peer); /* it may be only too long for one packet */
+        }
+        return VRB_OK;
+    }
+    return queue_copy(peer, tag, hdr, hdr_len, data, data_len);
+}
+
+int vrb_send_copy(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint32_t hdr_len,
+                  const void *data, uint32_t data_len)
+{
+    int rc;
+
+    vrb_lock(peer->rail);
+    if (__builtin_expect(peer->fast && vrb_rc_may_send(peer), 1)) {
+        rc = vrb_rc_send_copy(peer, tag, hdr, hdr_len, data, data_len);
+    } else {
+        rc = send_copy_slow(peer, tag, hdr, hdr_len, data, data_len);
+    }
+    vrb_unlock(peer->rail);
+    return rc;
+}
+
+void vrb_rdma_post(struct vrb_peer *peer, struct vrb_rdma *rdma)
+{
+    struct vrb_rail *rail = peer->rail;
+
+    vrb_lock(rail);
+    rdma->peer = peer;
+    rdma->next = NULL;
+    if (peer->failed) {
+        vrb_path_rdma_done(rdma, VRB_ERR_PEER);
+    } else if (rdma->size == 0) {
+        vrb_path_rdma_done(rdma, VRB_OK);
+    } else if (peer->fast && vrb_rc_can_post(peer)) {
+        (void)vrb_rc_rdma_send(peer, rdma);
+    } else {
+        *peer->r_tail = rdma;
+        peer->r_tail = &rdma->next;
+        peer->fast = 0;
+        if (peer->up) {
+            rail->stats.sq_stalls++;
+        } else {
+            arrange_wakeup(peer);
+        }
+        vrb_path_drain(peer);
+    }
+    vrb_unlock(rail);
+}
+
+void vrb_path_message_done(struct vrb_buf *buf, int status)
+{
+    buf->peer = NULL;
+    if (buf->done == NULL) {
+        vrb_pool_put(buf->pool, buf);
+    } else {
+        buf->done(buf, status);
+    }
+}
+
+void vrb_path_rdma_done(struct vrb_rdma *rdma, int status)
+{
+    rdma->peer = NULL;
+    rdma->done(rdma, status);
+}
+
+void vrb_path_done_later(struct vrb_rail *rail, struct vrb_buf *buf)
+{
+    buf->next = NULL;
+    *rail->done_tail = buf;
+    rail->done_tail = &buf->next;
+}
+
+int vrb_path_run_done(struct vrb_rail *rail)
+{
+    int n = 0;
+
+    /* A callback may send again and append to the list: it stays consistent at every step. */
+    while (rail->done_head != NULL) {
+        struct vrb_buf *buf = rail->done_head;
+        int status = buf->peer == NULL ? VRB_ERR_PEER : VRB_OK;
+
+        rail->done_head = buf->next;
+        if (rail->done_head == NULL) {
+            rail->done_tail = &rail->done_head;
+        }
+        vrb_path_message_done(buf, status);
+        n++;
+    }
+    return n;
+}
+
+void vrb_path_abandon(struct vrb_peer *peer, int status)
+{
+    struct vrb_buf *buf;
+
+    while ((buf = vrb_path_next_message(peer)) != NULL) {
+        vrb_path_message_done(buf, status);
+    }
+    while (peer->r_head != NULL) {
+        struct vrb_rdma *rdma = peer->r_head;
+
+        peer->r_head = rdma->next;
+        vrb_path_rdma_done(rdma, status);
+    }
+    peer->r_tail = &peer->r_head;
+    vrb_dgram_abandon(peer, status);
+}
+
+int vrb_path_settled(struct vrb_peer *peer)
+{
+    int settled;
+
+    if (peer->failed) {
+        return 1;
+    }
+    settled = vrb_dgram_is_settled(peer);
+    if (peer->q_head != NULL || peer->r_head != NULL) {
+        return 0;
+    }
+    return vrb_rc_flush(peer) && settled;
+}
+
+void vrb_path_fail_in_words(struct vrb_peer *peer, int status, const char *what, const char *detail)
+{
+    struct vrb_failure f;
+
+    vrb_failure_init(&f, what);
+    f.detail = detail;
+    vrb_peer_fail(peer, status, &f);
+}

@@ -1,0 +1,54 @@
+/* The way out of a peer: its queue of messages, and which path (RC or datagrams) they take.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Modes (vrb_config.mode):
+ *   rc    everything over RC; messages wait for the handshake.
+ *   ud    everything over reliable datagrams, no connection at all.
+ *   auto  the first messages leave as datagrams at once; a peer that gets busy (promote_after
+ *         messages) or asks for RDMA is connected over RC in the background and moves there when
+ *         that is up. The number of RC connections is capped (max_rc), and a connection that cannot
+ *         be made leaves the peer on datagrams for good.
+ *
+ * What must wait queues here, whatever its path: the path is chosen when a message leaves the
+ * queue. Small messages that queue share packets. Nothing is held back to be joined. */
+#ifndef VRB_PATH_H
+#define VRB_PATH_H
+
+#include "peer/vrb_peer.h"
+
+/* Sends what is queued, as far as it goes. */
+void vrb_path_drain(struct vrb_peer *peer);
+
+/* The queue's first message, taken out; NULL if there is none. */
+struct vrb_buf *vrb_path_next_message(struct vrb_peer *peer);
+
+/* The next put that has to go as datagrams, taken out; NULL if there is none. */
+struct vrb_rdma *vrb_path_next_put(struct vrb_peer *peer);
+
+/* Starts the RC connection if the peer has become busy enough. */
+void vrb_path_promote(struct vrb_peer *peer);
+
+/* RC is not to be had for this peer. Returns 1 if it goes on as datagrams, 0 if there is no other
+ * path. */
+int vrb_path_refuse_rc(struct vrb_peer *peer, const char *why);
+
+/* A message's buffer is the caller's again. */
+void vrb_path_message_done(struct vrb_buf *buf, int status);
+void vrb_path_rdma_done(struct vrb_rdma *rdma, int status);
+
+/* Puts a message on the list of those whose `done` is called by the next progress. */
+void vrb_path_done_later(struct vrb_rail *rail, struct vrb_buf *buf);
+int vrb_path_run_done(struct vrb_rail *rail);
+
+/* Completes everything queued on a failed peer with an error. */
+void vrb_path_abandon(struct vrb_peer *peer, int status);
+
+/* Makes sure that the arrival of all that was sent gets known. Returns 1 when everything has left
+ * and arrived (or the peer has failed), 0 while something is still to come. */
+int vrb_path_settled(struct vrb_peer *peer);
+
+/* Fails the peer for a reason in words. */
+void vrb_path_fail_in_words(struct vrb_peer *peer, int status, const char *what,
+                            const char *detail);
+
+#endif
