@@ -24,7 +24,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-void *shca_next(const char *name, void **cache)
+SHCA_EARLY void *shca_next(const char *name, void **cache)
 {
     void *fn = __atomic_load_n(cache, __ATOMIC_RELAXED);
 
@@ -92,7 +92,7 @@ static int open_node(const char *path, enum shca_node_kind kind, int flags)
 }
 
 /* Absolute paths only: a path relative to a directory of ours cannot be, they have no fd. */
-static bool ours(const char *path, enum shca_node_kind *kind)
+SHCA_EARLY static bool ours(const char *path, enum shca_node_kind *kind)
 {
     int saved = errno;
 
@@ -117,62 +117,62 @@ static bool ours(const char *path, enum shca_node_kind *kind)
 /* The mode argument exists only with these flags. */
 #define NEEDS_MODE(flags) (((flags)&O_CREAT) || ((flags)&O_TMPFILE) == O_TMPFILE)
 
-#define DEFINE_OPEN(name)                                   \
-    SHCA_EXPORT int name(const char *path, int flags, ...); \
-    SHCA_EXPORT int name(const char *path, int flags, ...)  \
-    {                                                       \
-        NEXT(#name, int, const char *, int, ...);           \
-        enum shca_node_kind kind;                           \
-        unsigned int mode = 0;                              \
-                                                            \
-        if (NEEDS_MODE(flags)) {                            \
-            va_list list;                                   \
-                                                            \
-            va_start(list, flags);                          \
-            mode = va_arg(list, unsigned int);              \
-            va_end(list);                                   \
-        }                                                   \
-        if (ours(path, &kind)) {                            \
-            return open_node(path, kind, flags);            \
-        }                                                   \
-        NEED_NEXT(-1)                                       \
-        return next(path, flags, mode);                     \
+#define DEFINE_OPEN(name)                                             \
+    SHCA_EXPORT int name(const char *path, int flags, ...);           \
+    SHCA_EXPORT SHCA_EARLY int name(const char *path, int flags, ...) \
+    {                                                                 \
+        NEXT(#name, int, const char *, int, ...);                     \
+        enum shca_node_kind kind;                                     \
+        unsigned int mode = 0;                                        \
+                                                                      \
+        if (NEEDS_MODE(flags)) {                                      \
+            va_list list;                                             \
+                                                                      \
+            va_start(list, flags);                                    \
+            mode = va_arg(list, unsigned int);                        \
+            va_end(list);                                             \
+        }                                                             \
+        if (ours(path, &kind)) {                                      \
+            return open_node(path, kind, flags);                      \
+        }                                                             \
+        NEED_NEXT(-1)                                                 \
+        return next(path, flags, mode);                               \
     }
 
-#define DEFINE_OPENAT(name)                                          \
-    SHCA_EXPORT int name(int dir, const char *path, int flags, ...); \
-    SHCA_EXPORT int name(int dir, const char *path, int flags, ...)  \
-    {                                                                \
-        NEXT(#name, int, int, const char *, int, ...);               \
-        enum shca_node_kind kind;                                    \
-        unsigned int mode = 0;                                       \
-                                                                     \
-        if (NEEDS_MODE(flags)) {                                     \
-            va_list list;                                            \
-                                                                     \
-            va_start(list, flags);                                   \
-            mode = va_arg(list, unsigned int);                       \
-            va_end(list);                                            \
-        }                                                            \
-        if (ours(path, &kind)) {                                     \
-            return open_node(path, kind, flags);                     \
-        }                                                            \
-        NEED_NEXT(-1)                                                \
-        return next(dir, path, flags, mode);                         \
+#define DEFINE_OPENAT(name)                                                    \
+    SHCA_EXPORT int name(int dir, const char *path, int flags, ...);           \
+    SHCA_EXPORT SHCA_EARLY int name(int dir, const char *path, int flags, ...) \
+    {                                                                          \
+        NEXT(#name, int, int, const char *, int, ...);                         \
+        enum shca_node_kind kind;                                              \
+        unsigned int mode = 0;                                                 \
+                                                                               \
+        if (NEEDS_MODE(flags)) {                                               \
+            va_list list;                                                      \
+                                                                               \
+            va_start(list, flags);                                             \
+            mode = va_arg(list, unsigned int);                                 \
+            va_end(list);                                                      \
+        }                                                                      \
+        if (ours(path, &kind)) {                                               \
+            return open_node(path, kind, flags);                               \
+        }                                                                      \
+        NEED_NEXT(-1)                                                          \
+        return next(dir, path, flags, mode);                                   \
     }
 
-#define DEFINE_FOPEN(name)                                      \
-    SHCA_EXPORT FILE *name(const char *path, const char *mode); \
-    SHCA_EXPORT FILE *name(const char *path, const char *mode)  \
-    {                                                           \
-        NEXT(#name, FILE *, const char *, const char *);        \
-        enum shca_node_kind kind;                               \
-                                                                \
-        if (ours(path, &kind)) {                                \
-            return fopen_node(path, kind, mode);                \
-        }                                                       \
-        NEED_NEXT(NULL)                                         \
-        return next(path, mode);                                \
+#define DEFINE_FOPEN(name)                                                \
+    SHCA_EXPORT FILE *name(const char *path, const char *mode);           \
+    SHCA_EXPORT SHCA_EARLY FILE *name(const char *path, const char *mode) \
+    {                                                                     \
+        NEXT(#name, FILE *, const char *, const char *);                  \
+        enum shca_node_kind kind;                                         \
+                                                                          \
+        if (ours(path, &kind)) {                                          \
+            return fopen_node(path, kind, mode);                          \
+        }                                                                 \
+        NEED_NEXT(NULL)                                                   \
+        return next(path, mode);                                          \
     }
 
 static FILE *fopen_node(const char *path, enum shca_node_kind kind, const char *mode)
@@ -202,35 +202,35 @@ DEFINE_FOPEN(fopen)
 DEFINE_FOPEN(fopen64)
 
 /* What -D_FORTIFY_SOURCE makes of open without a mode. */
-#define DEFINE_OPEN_2(name)                            \
-    SHCA_EXPORT int name(const char *path, int flags); \
-    SHCA_EXPORT int name(const char *path, int flags)  \
-    {                                                  \
-        NEXT(#name, int, const char *, int);           \
-        enum shca_node_kind kind;                      \
-                                                       \
-        if (ours(path, &kind)) {                       \
-            return open_node(path, kind, flags);       \
-        }                                              \
-        NEED_NEXT(-1)                                  \
-        return next(path, flags);                      \
+#define DEFINE_OPEN_2(name)                                      \
+    SHCA_EXPORT int name(const char *path, int flags);           \
+    SHCA_EXPORT SHCA_EARLY int name(const char *path, int flags) \
+    {                                                            \
+        NEXT(#name, int, const char *, int);                     \
+        enum shca_node_kind kind;                                \
+                                                                 \
+        if (ours(path, &kind)) {                                 \
+            return open_node(path, kind, flags);                 \
+        }                                                        \
+        NEED_NEXT(-1)                                            \
+        return next(path, flags);                                \
     }
 
 DEFINE_OPEN_2(__open_2)
 DEFINE_OPEN_2(__open64_2)
 
-#define DEFINE_OPENAT_2(name)                                   \
-    SHCA_EXPORT int name(int dir, const char *path, int flags); \
-    SHCA_EXPORT int name(int dir, const char *path, int flags)  \
-    {                                                           \
-        NEXT(#name, int, int, const char *, int);               \
-        enum shca_node_kind kind;                               \
-                                                                \
-        if (ours(path, &kind)) {                                \
-            return open_node(path, kind, flags);                \
-        }                                                       \
-        NEED_NEXT(-1)                                           \
-        return next(dir, path, flags);                          \
+#define DEFINE_OPENAT_2(name)                                             \
+    SHCA_EXPORT int name(int dir, const char *path, int flags);           \
+    SHCA_EXPORT SHCA_EARLY int name(int dir, const char *path, int flags) \
+    {                                                                     \
+        NEXT(#name, int, int, const char *, int);                         \
+        enum shca_node_kind kind;                                         \
+                                                                          \
+        if (ours(path, &kind)) {                                          \
+            return open_node(path, kind, flags);                          \
+        }                                                                 \
+        NEED_NEXT(-1)                                                     \
+        return next(dir, path, flags);                                    \
     }
 
 DEFINE_OPENAT_2(__openat_2)
@@ -264,59 +264,59 @@ static int stat_node(enum shca_node_kind kind, struct stat *st)
 /* struct stat and struct stat64 are one on the 64-bit systems we build for. */
 _Static_assert(sizeof(struct stat) == sizeof(struct stat64), "64-bit file offsets");
 
-#define DEFINE_STAT(name, type)                        \
-    SHCA_EXPORT int name(const char *path, type *st)   \
-    {                                                  \
-        NEXT(#name, int, const char *, type *);        \
-        enum shca_node_kind kind;                      \
-                                                       \
-        if (ours(path, &kind)) {                       \
-            return stat_node(kind, (struct stat *)st); \
-        }                                              \
-        NEED_NEXT(-1)                                  \
-        return next(path, st);                         \
+#define DEFINE_STAT(name, type)                                 \
+    SHCA_EXPORT SHCA_EARLY int name(const char *path, type *st) \
+    {                                                           \
+        NEXT(#name, int, const char *, type *);                 \
+        enum shca_node_kind kind;                               \
+                                                                \
+        if (ours(path, &kind)) {                                \
+            return stat_node(kind, (struct stat *)st);          \
+        }                                                       \
+        NEED_NEXT(-1)                                           \
+        return next(path, st);                                  \
     }
 
-#define DEFINE_FSTATAT(name, type)                                       \
-    SHCA_EXPORT int name(int dir, const char *path, type *st, int flags) \
-    {                                                                    \
-        NEXT(#name, int, int, const char *, type *, int);                \
-        enum shca_node_kind kind;                                        \
-                                                                         \
-        if (ours(path, &kind)) {                                         \
-            return stat_node(kind, (struct stat *)st);                   \
-        }                                                                \
-        NEED_NEXT(-1)                                                    \
-        return next(dir, path, st, flags);                               \
+#define DEFINE_FSTATAT(name, type)                                                  \
+    SHCA_EXPORT SHCA_EARLY int name(int dir, const char *path, type *st, int flags) \
+    {                                                                               \
+        NEXT(#name, int, int, const char *, type *, int);                           \
+        enum shca_node_kind kind;                                                   \
+                                                                                    \
+        if (ours(path, &kind)) {                                                    \
+            return stat_node(kind, (struct stat *)st);                              \
+        }                                                                           \
+        NEED_NEXT(-1)                                                               \
+        return next(dir, path, st, flags);                                          \
     }
 
 /* Programs built against glibc before 2.33 call these. */
-#define DEFINE_XSTAT(name, type)                                   \
-    SHCA_EXPORT int name(int version, const char *path, type *st); \
-    SHCA_EXPORT int name(int version, const char *path, type *st)  \
-    {                                                              \
-        NEXT(#name, int, int, const char *, type *);               \
-        enum shca_node_kind kind;                                  \
-                                                                   \
-        if (ours(path, &kind)) {                                   \
-            return stat_node(kind, (struct stat *)st);             \
-        }                                                          \
-        NEED_NEXT(-1)                                              \
-        return next(version, path, st);                            \
+#define DEFINE_XSTAT(name, type)                                             \
+    SHCA_EXPORT int name(int version, const char *path, type *st);           \
+    SHCA_EXPORT SHCA_EARLY int name(int version, const char *path, type *st) \
+    {                                                                        \
+        NEXT(#name, int, int, const char *, type *);                         \
+        enum shca_node_kind kind;                                            \
+                                                                             \
+        if (ours(path, &kind)) {                                             \
+            return stat_node(kind, (struct stat *)st);                       \
+        }                                                                    \
+        NEED_NEXT(-1)                                                        \
+        return next(version, path, st);                                      \
     }
 
-#define DEFINE_FXSTATAT(name, type)                                                    \
-    SHCA_EXPORT int name(int version, int dir, const char *path, type *st, int flags); \
-    SHCA_EXPORT int name(int version, int dir, const char *path, type *st, int flags)  \
-    {                                                                                  \
-        NEXT(#name, int, int, int, const char *, type *, int);                         \
-        enum shca_node_kind kind;                                                      \
-                                                                                       \
-        if (ours(path, &kind)) {                                                       \
-            return stat_node(kind, (struct stat *)st);                                 \
-        }                                                                              \
-        NEED_NEXT(-1)                                                                  \
-        return next(version, dir, path, st, flags);                                    \
+#define DEFINE_FXSTATAT(name, type)                                                              \
+    SHCA_EXPORT int name(int version, int dir, const char *path, type *st, int flags);           \
+    SHCA_EXPORT SHCA_EARLY int name(int version, int dir, const char *path, type *st, int flags) \
+    {                                                                                            \
+        NEXT(#name, int, int, int, const char *, type *, int);                                   \
+        enum shca_node_kind kind;                                                                \
+                                                                                                 \
+        if (ours(path, &kind)) {                                                                 \
+            return stat_node(kind, (struct stat *)st);                                           \
+        }                                                                                        \
+        NEED_NEXT(-1)                                                                            \
+        return next(version, dir, path, st, flags);                                              \
     }
 
 DEFINE_STAT(stat, struct stat)
@@ -332,8 +332,8 @@ DEFINE_XSTAT(__lxstat64, struct stat64)
 DEFINE_FXSTATAT(__fxstatat, struct stat)
 DEFINE_FXSTATAT(__fxstatat64, struct stat64)
 
-SHCA_EXPORT int statx(int dir, const char *restrict path, int flags, unsigned int mask,
-                      struct statx *restrict stx)
+SHCA_EXPORT SHCA_EARLY int statx(int dir, const char *restrict path, int flags, unsigned int mask,
+                                 struct statx *restrict stx)
 {
     NEXT("statx", int, int, const char *, int, unsigned int, struct statx *);
     enum shca_node_kind kind;
@@ -371,24 +371,24 @@ static int access_node(enum shca_node_kind kind, int mode)
     return 0;
 }
 
-#define DEFINE_ACCESS(name)                          \
-    SHCA_EXPORT int name(const char *path, int mode) \
-    {                                                \
-        NEXT(#name, int, const char *, int);         \
-        enum shca_node_kind kind;                    \
-                                                     \
-        if (ours(path, &kind)) {                     \
-            return access_node(kind, mode);          \
-        }                                            \
-        NEED_NEXT(-1)                                \
-        return next(path, mode);                     \
+#define DEFINE_ACCESS(name)                                     \
+    SHCA_EXPORT SHCA_EARLY int name(const char *path, int mode) \
+    {                                                           \
+        NEXT(#name, int, const char *, int);                    \
+        enum shca_node_kind kind;                               \
+                                                                \
+        if (ours(path, &kind)) {                                \
+            return access_node(kind, mode);                     \
+        }                                                       \
+        NEED_NEXT(-1)                                           \
+        return next(path, mode);                                \
     }
 
 DEFINE_ACCESS(access)
 DEFINE_ACCESS(euidaccess)
 DEFINE_ACCESS(eaccess)
 
-SHCA_EXPORT int faccessat(int dir, const char *path, int mode, int flags)
+SHCA_EXPORT SHCA_EARLY int faccessat(int dir, const char *path, int mode, int flags)
 {
     NEXT("faccessat", int, int, const char *, int, int);
     enum shca_node_kind kind;
@@ -408,7 +408,7 @@ static ssize_t not_a_link(enum shca_node_kind kind)
     return -1;
 }
 
-SHCA_EXPORT ssize_t readlink(const char *restrict path, char *restrict buf, size_t len)
+SHCA_EXPORT SHCA_EARLY ssize_t readlink(const char *restrict path, char *restrict buf, size_t len)
 {
     NEXT("readlink", ssize_t, const char *, char *, size_t);
     enum shca_node_kind kind;
@@ -420,7 +420,8 @@ SHCA_EXPORT ssize_t readlink(const char *restrict path, char *restrict buf, size
     return next(path, buf, len);
 }
 
-SHCA_EXPORT ssize_t readlinkat(int dir, const char *restrict path, char *restrict buf, size_t len)
+SHCA_EXPORT SHCA_EARLY ssize_t readlinkat(int dir, const char *restrict path, char *restrict buf,
+                                          size_t len)
 {
     NEXT("readlinkat", ssize_t, int, const char *, char *, size_t);
     enum shca_node_kind kind;
@@ -433,7 +434,7 @@ SHCA_EXPORT ssize_t readlinkat(int dir, const char *restrict path, char *restric
 }
 
 SHCA_EXPORT ssize_t __readlink_chk(const char *path, char *buf, size_t len, size_t size);
-SHCA_EXPORT ssize_t __readlink_chk(const char *path, char *buf, size_t len, size_t size)
+SHCA_EXPORT SHCA_EARLY ssize_t __readlink_chk(const char *path, char *buf, size_t len, size_t size)
 {
     NEXT("__readlink_chk", ssize_t, const char *, char *, size_t, size_t);
     enum shca_node_kind kind;
@@ -454,7 +455,7 @@ static char *real_node(const char *path, enum shca_node_kind kind, char *to)
     return to ? strcpy(to, path) : strdup(path);
 }
 
-SHCA_EXPORT char *realpath(const char *restrict path, char *restrict to)
+SHCA_EXPORT SHCA_EARLY char *realpath(const char *restrict path, char *restrict to)
 {
     NEXT("realpath", char *, const char *, char *);
     enum shca_node_kind kind;
@@ -467,7 +468,7 @@ SHCA_EXPORT char *realpath(const char *restrict path, char *restrict to)
 }
 
 SHCA_EXPORT char *__realpath_chk(const char *path, char *to, size_t size);
-SHCA_EXPORT char *__realpath_chk(const char *path, char *to, size_t size)
+SHCA_EXPORT SHCA_EARLY char *__realpath_chk(const char *path, char *to, size_t size)
 {
     NEXT("__realpath_chk", char *, const char *, char *, size_t);
     enum shca_node_kind kind;
@@ -481,14 +482,14 @@ SHCA_EXPORT char *__realpath_chk(const char *path, char *to, size_t size)
 
 /* ---- the host's name ---- */
 
-static const char *host_name(void)
+SHCA_EARLY static const char *host_name(void)
 {
     const char *name = getenv("SOFTHCA_HOSTNAME");
 
     return name && *name ? name : NULL;
 }
 
-static int copy_name(const char *name, char *to, size_t len)
+SHCA_EARLY static int copy_name(const char *name, char *to, size_t len)
 {
     size_t need = strlen(name) + 1;
 
@@ -501,7 +502,7 @@ static int copy_name(const char *name, char *to, size_t len)
     return 0;
 }
 
-SHCA_EXPORT int gethostname(char *to, size_t len)
+SHCA_EXPORT SHCA_EARLY int gethostname(char *to, size_t len)
 {
     NEXT("gethostname", int, char *, size_t);
     const char *name = host_name();
@@ -514,7 +515,7 @@ SHCA_EXPORT int gethostname(char *to, size_t len)
 }
 
 SHCA_EXPORT int __gethostname_chk(char *to, size_t len, size_t size);
-SHCA_EXPORT int __gethostname_chk(char *to, size_t len, size_t size)
+SHCA_EXPORT SHCA_EARLY int __gethostname_chk(char *to, size_t len, size_t size)
 {
     if (len > size) {
         abort();
@@ -522,7 +523,7 @@ SHCA_EXPORT int __gethostname_chk(char *to, size_t len, size_t size)
     return gethostname(to, len);
 }
 
-SHCA_EXPORT int uname(struct utsname *to)
+SHCA_EXPORT SHCA_EARLY int uname(struct utsname *to)
 {
     NEXT("uname", int, struct utsname *);
     const char *name = host_name();

@@ -26,7 +26,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct stream *streams;
 static _Atomic unsigned int nstreams;
 
-static struct stream *find(DIR *dir)
+SHCA_EARLY static struct stream *find(DIR *dir)
 {
     struct stream *s;
 
@@ -110,7 +110,7 @@ static void close_stream(struct stream *s)
     free(s);
 }
 
-SHCA_EXPORT DIR *opendir(const char *path)
+SHCA_EXPORT SHCA_EARLY DIR *opendir(const char *path)
 {
     static void *cache;
     DIR *(*next)(const char *) = (DIR * (*)(const char *)) shca_next("opendir", &cache);
@@ -125,7 +125,7 @@ SHCA_EXPORT DIR *opendir(const char *path)
     return next(path);
 }
 
-SHCA_EXPORT struct dirent *readdir(DIR *dir)
+SHCA_EXPORT SHCA_EARLY struct dirent *readdir(DIR *dir)
 {
     static void *cache;
     struct dirent *(*next)(DIR *) = (struct dirent * (*)(DIR *)) shca_next("readdir", &cache);
@@ -137,7 +137,7 @@ SHCA_EXPORT struct dirent *readdir(DIR *dir)
     return next(dir);
 }
 
-SHCA_EXPORT struct dirent64 *readdir64(DIR *dir)
+SHCA_EXPORT SHCA_EARLY struct dirent64 *readdir64(DIR *dir)
 {
     static void *cache;
     struct dirent64 *(*next)(DIR *) = (struct dirent64 * (*)(DIR *)) shca_next("readdir64", &cache);
@@ -149,7 +149,7 @@ SHCA_EXPORT struct dirent64 *readdir64(DIR *dir)
     return next(dir);
 }
 
-SHCA_EXPORT int closedir(DIR *dir)
+SHCA_EXPORT SHCA_EARLY int closedir(DIR *dir)
 {
     static void *cache;
     int (*next)(DIR *) = (int (*)(DIR *))shca_next("closedir", &cache);
@@ -162,7 +162,7 @@ SHCA_EXPORT int closedir(DIR *dir)
     return next(dir);
 }
 
-SHCA_EXPORT void rewinddir(DIR *dir)
+SHCA_EXPORT SHCA_EARLY void rewinddir(DIR *dir)
 {
     static void *cache;
     void (*next)(DIR *) = (void (*)(DIR *))shca_next("rewinddir", &cache);
@@ -175,7 +175,7 @@ SHCA_EXPORT void rewinddir(DIR *dir)
     next(dir);
 }
 
-SHCA_EXPORT int dirfd(DIR *dir)
+SHCA_EXPORT SHCA_EARLY int dirfd(DIR *dir)
 {
     static void *cache;
     int (*next)(DIR *) = (int (*)(DIR *))shca_next("dirfd", &cache);
@@ -223,8 +223,8 @@ static int scan(const char *path, enum shca_node_kind kind, struct dirent ***lis
     return (int)n;
 }
 
-SHCA_EXPORT int scandir(const char *restrict path, struct dirent ***restrict list,
-                        filter_fn *filter, compare_fn *compare)
+SHCA_EXPORT SHCA_EARLY int scandir(const char *restrict path, struct dirent ***restrict list,
+                                   filter_fn *filter, compare_fn *compare)
 {
     static void *cache;
     int (*next)(const char *, struct dirent ***, filter_fn *, compare_fn *) =

@@ -5,6 +5,8 @@
 #ifndef SHCA_SYSFS_H
 #define SHCA_SYSFS_H
 
+#include "env.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -20,7 +22,7 @@ enum { SHCA_SYSFS_TEXT = 256 }; /* longest file */
 
 /* True if the path is, or is below, one of the roots. Cheap: called for every path of the program.
  */
-static inline bool shca_sysfs_owns(const char *path)
+SHCA_EARLY static inline bool shca_sysfs_owns(const char *path)
 {
     static const char dev[] = "/dev/infiniband", sys[] = "/sys/class/infiniband";
     static const char verbs[] = "_verbs";
