@@ -55,8 +55,10 @@ static int build_inline(struct shca_qp *qp, const struct ibv_send_wr *wr, struct
             return shca_strict(ENOMEM, "ibv_post_send: inline data beyond the %u bytes granted",
                                qp->cap.max_inline_data);
         }
-        memcpy(d, (const void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
-        d += wr->sg_list[i].length;
+        if (wr->sg_list[i].length) { /* UCX posts empty elements with no address */
+            memcpy(d, (const void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
+            d += wr->sg_list[i].length;
+        }
     }
     w->nsge = 0;
     return 0;
