@@ -73,6 +73,21 @@ tap_unlike "$TAP_OUT" '^fault' "no rule is left"
 tap_run "inject list" 10 "$ctl" inject list
 tap_like "$TAP_OUT" '^ud.drop ' "describes the points"
 
+tap_run "inject of a port that goes down for a while" 10 \
+    "$ctl" inject port.down host=node0 dev=shca0 at=300ms for=2s
+seen=$(state)
+for ((i = 0; i < 80; i++)); do
+    now=$(state)
+    [ "$now" = "${seen##* }" ] || seen="$seen $now"
+    [ "$seen" = "PORT_ACTIVE PORT_DOWN PORT_ACTIVE" ] && break
+    sleep 0.05
+done
+tap_is "$seen" "PORT_ACTIVE PORT_DOWN PORT_ACTIVE" "goes down and comes up by itself"
+
+tap_run "queues" 10 "$ctl" queues
+tap_like "$TAP_OUT" '^qp 0x[0-9a-f]+ +pid [0-9]+ +node0 +RC +INIT' "show the QP and its state"
+tap_like "$TAP_OUT" '^cq [0-9]+ .*entries 0 of' "and its CQ"
+
 # --- refusals name what they do not understand
 refused() {
     local word=$1 name=$2

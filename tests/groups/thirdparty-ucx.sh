@@ -40,12 +40,14 @@ for link in ib roce; do
     perf $link $ud -t ucp_get -s 4096 -n 50 -w 5
 done
 
-# UCX's own reliability must carry everything over a UD that loses and doubles datagrams.
-lossy() {
-    SOFTHCA_FAULTS='ud.drop prob=0.01;ud.dup prob=0.01' \
-        ucx_pair ib "$ud" 40 -t tag_lat -s 2048 -n 100 -w 5
+# UCX's own reliability must carry everything over a UD that misbehaves.
+faulty() {
+    SOFTHCA_FAULTS=$1 ucx_pair "$2" "$ud" 40 -t tag_lat -s 2048 -n 100 -w 5
 }
-tap_run "ucx_perftest ud_verbs ib: 1 % loss, 1 % duplication" 45 lossy
+tap_run "ucx_perftest ud_verbs ib: 1 % loss, 1 % duplication" 45 \
+    faulty 'ud.drop prob=1%;ud.dup prob=1%' ib
+tap_run "ucx_perftest ud_verbs roce: datagrams reordered and late" 45 \
+    faulty 'ud.reorder prob=1% window=3;ud.delay prob=1% us=300' roce
 
 # Open MPI: MPI programs that check every byte.
 mpi() {
