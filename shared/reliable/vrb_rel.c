@@ -274,7 +274,10 @@ int vrb_rel_on_timer(struct vrb_rel *rel, uint64_t now)
     }
     if (rel->loss.at <= now) {
         detect_losses(rel, now);
-    } else if (rel->loss.at == UINT64_MAX && rel->tx.in_flight && probe_at(rel) <= now) {
+    }
+    /* What was just found lost probes as well as a probe. */
+    if (rel->loss.at == UINT64_MAX && rel->tx.in_flight && probe_at(rel) <= now &&
+        !may_resend(rel, now)) {
         probe(rel, now);
     }
     return VRB_OK;

@@ -79,6 +79,21 @@ static void random_schedules(void **state)
                   (unsigned long long)resent, (unsigned long long)events);
 }
 
+/* Seeds that once found something: a timer that ran in two steps. */
+static void seeds_to_remember(void **state)
+{
+    const uint64_t seeds[] = {1014207, 2070122, 3000086, 4014165};
+
+    (void)state;
+    for (int i = 0; i < COUNT_OF(seeds); i++) {
+        struct sim_config cfg;
+        struct sim_result r;
+
+        sim_random(&cfg, seeds[i]);
+        run(&cfg, &r);
+    }
+}
+
 static void same_seed_same_run(void **state)
 {
     (void)state;
@@ -338,6 +353,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_schedules),
+        cmocka_unit_test(seeds_to_remember),
         cmocka_unit_test(same_seed_same_run),
         cmocka_unit_test(numbers_wrap),
         cmocka_unit_test(quiet_network_costs_nothing),
