@@ -335,12 +335,12 @@ struct sm_seg {
     uint32_t magic, version;
     uint64_t abi; /* hash of the sizes of all structures above */
     uint64_t size;
-    _Atomic uint64_t epoch;         /* grows at any change of addresses, ports or reachability */
-    _Atomic uint32_t keep;          /* softhca-ctl: survive the last process */
-    _Atomic uint32_t next_pd;       /* protection domains are numbered for the whole fabric */
-    sm_lock table_lock;             /* creation and destruction of objects, the heap */
-    uint32_t hiwater[SM_TABLES];    /* entries ever used: bounds every scan */
-    uint32_t first_free[SM_TABLES]; /* no free entry lies below */
+    _Atomic uint64_t epoch;   /* grows at any change of addresses, ports or reachability */
+    _Atomic uint32_t keep;    /* softhca-ctl: survive the last process */
+    _Atomic uint32_t next_pd; /* protection domains are numbered for the whole fabric */
+    sm_lock table_lock;       /* creation and destruction of objects, the heap */
+    _Atomic uint32_t hiwater[SM_TABLES]; /* entries ever used: bounds every scan */
+    uint32_t first_free[SM_TABLES];      /* no free entry lies below */
     uint64_t heap_end, heap_top;
     uint64_t free_list[SM_SIZE_CLASSES]; /* offsets, by power of two */
     sm_lock atomic_lock;                 /* serialises atomics on one fabric */
