@@ -104,6 +104,10 @@ check_layers() { # shared/ and the software HCA include no Open MPI header
         '^[[:space:]]*#[[:space:]]*include[[:space:]]*[<"](opal|ompi|orte|mpi|pmix|component)[/._]'
 }
 
+check_config() { # what configure found is read from config.h, which fits beside Open MPI's headers
+    c_files | xargs -r grep -nHE '^[[:space:]]*#[[:space:]]*include[[:space:]]*[<"]autoconf\.h'
+}
+
 # The engines take time and packets as arguments, so that a test can drive them with a virtual
 # clock. They are the folders below and every file whose first comment says "Pure".
 check_pure() { # the protocol engines call neither verbs nor a clock

@@ -1,7 +1,7 @@
 /* GID tables, partition keys and link speed of a port (see vrb_query.h).
  * SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HAVE_CONFIG_H
-#include "autoconf.h"
+#include "config.h"
 #endif
 
 #include "device/vrb_query.h"

@@ -41,6 +41,7 @@ printf '/* Bait: %s: %s */\n' "TO""DO" "$note" >"$bait/leftovers.h"
 # shellcheck disable=SC2016
 printf '#!/bin/bash\n# %s\nrm $1\nif\n' "$note" >"$bait/shellcheck.sh"
 printf '/* Bait for layers. %s */\n#include "opal/mca/btl/btl.h"\n' "$note" >"$bait/shared/layers.h"
+printf '/* Bait for config. %s */\n#include "autoconf.h"\n' "$note" >"$bait/config.h"
 printf '/* Bait for pure. %s */\n#include <infiniband/verbs.h>\nlong g(void) { return time(0); }\n' \
     "$note" >"$bait/shared/wireup/pure.h"
 while read -r name what; do
