@@ -13,11 +13,11 @@
  *   args   us=N errno=NAME|N status=NAME|N bytes=N window=N index=N lid=N gid=ADDRESS
  * Times take ns, us, ms or s; byte counts take k, m or g (powers of 1024).
  *
- * Points that act on a port, a device or a process (port.down, port.up, gid.set, gid.clear, lid.set,
- * dev.fatal, srq.limit, peer.kill) hit once unless count= or every= says otherwise, and once for
- * the whole fabric. With at= and none of nth=, every=, prob= they are due by the clock
- * (shca_fault_due) and without host= mean every host; otherwise they are passed at each work request
- * that is executed and mean the host, device and port that passes.
+ * Points that act on a port, a device or a process (port.down, port.up, gid.set, gid.clear,
+ * lid.set, dev.fatal, srq.limit, peer.kill) hit once unless count= or every= says otherwise, and
+ * once for the whole fabric. With at= and none of nth=, every=, prob= they are due by the clock
+ * (shca_fault_due) and without host= mean every host; otherwise they are passed at each work
+ * request that is executed and mean the host, device and port that passes.
  */
 #ifndef SHCA_FAULT_H
 #define SHCA_FAULT_H
@@ -67,7 +67,8 @@ enum shca_fault_point {
 #define SHCA_FAULT_RULES 32 /* rules a fabric can hold */
 #define SHCA_FAULT_TEXT 192 /* longest rule, with the final NUL */
 
-/* What is passing the hook. Fields left 0 are unknown: a rule that matches on them does not match. */
+/* What is passing the hook. Fields left 0 are unknown: a rule that matches on them does not match.
+ */
 struct shca_fault_site {
     const char *host;
     const char *dev;

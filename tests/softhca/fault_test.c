@@ -1,5 +1,6 @@
 /*
- * Unit test of the fault rules: what they select, what they refuse, and that no text can break them.
+ * Unit test of the fault rules: what they select, what they refuse, and that no text can break
+ * them.
  *
  * SPDX-License-Identifier: BSD-3-Clause
  */
