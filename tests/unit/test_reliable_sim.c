@@ -1,7 +1,7 @@
 /* Reliable datagrams under random schedules and under the scenarios that they are made for.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * RELIABLE_SCHEDULES sets the number of random schedules (default 4000), RELIABLE_SEED the first
+ * RELIABLE_SCHEDULES sets the number of random schedules (default 3000), RELIABLE_SEED the first
  * seed; a failure names the seed. */
 #include "unit.h"
 
@@ -53,7 +53,7 @@ static void fast_link(struct sim_config *cfg, uint64_t seed)
 
 static void random_schedules(void **state)
 {
-    uint64_t n = from_env("RELIABLE_SCHEDULES", 4000), first = from_env("RELIABLE_SEED", 1);
+    uint64_t n = from_env("RELIABLE_SCHEDULES", 3000), first = from_env("RELIABLE_SEED", 1);
     uint64_t packets = 0, lost = 0, resent = 0, events = 0;
 
     (void)state;
