@@ -164,7 +164,8 @@ def memory(setup):
 
 
 CALLGRIND = ["valgrind", "--tool=callgrind", "--collect-atstart=no",
-             "--toggle-collect=measured_send", "--toggle-collect=measured_receive"]
+             "--toggle-collect=measured_send", "--toggle-collect=measured_receive",
+             "--dump-before=after_send", "--dump-before=after_receive"]
 
 
 def where(path):
@@ -180,42 +181,57 @@ def where(path):
     return "UCX" if "/ucx/" in path else "libc and others"
 
 
-def instructions(setup, peer, messages=50):
-    """Instructions of one 8 B send and one 8 B receive at rank 0, split by part."""
+def instructions(setup, peer, messages=20):
+    """Instructions of one 8 B send and one 8 B receive at rank 0: {"send": {part: count}, ...}."""
     program = os.path.join(setup.build, "benchmarks", "vrb_instructions")
     if not shutil.which("valgrind") or not os.path.exists(program):
         return None
     with tempfile.TemporaryDirectory() as folder:
-        out = os.path.join(folder, "out")
         # UCX's memory hooks and error handlers do not work under valgrind, nor matter to 8 bytes
         if run_mpi(setup, "ib", VRBRUN[peer] + ["--env", "UCX_HANDLE_ERRORS=none", "--env",
                                                 "UCX_MEM_EVENTS=n"],
-                   CALLGRIND + ["--callgrind-out-file=%s.%%q{OMPI_COMM_WORLD_RANK}" % out,
+                   CALLGRIND + ["--callgrind-out-file=%s/%%q{OMPI_COMM_WORLD_RANK}" % folder,
                                 program, str(messages), "8"], timed=False) is None:
             return None
-        parts = {}
-        lines = annotate(out + ".0", "--threshold=100")
-        for count, _, path in lines:
-            parts[where(path)] = parts.get(where(path), 0) + count
-        inclusive = {name: count for count, name, _ in
-                     annotate(out + ".0", "--threshold=100", "--inclusive=yes")
-                     if name.startswith("measured_")}
-    return {"parts": {part: count / messages for part, count in parts.items()},
-            "send": inclusive.get("measured_send", 0) / messages,
-            "receive": inclusive.get("measured_receive", 0) / messages}
+        return {what: split(median_dump(folder, "after_" + what)) for what in ("send", "receive")}
 
 
-def annotate(path, *options):
-    """[(instructions, function, object)] of a callgrind file."""
-    done = subprocess.run(["callgrind_annotate", "--auto=no", *options, path],
-                          capture_output=True, text=True, check=False)
-    found = []
-    for line in done.stdout.splitlines():
-        match = re.match(r" *([\d,]+) \([ \d.]+%\) +(\S.*?)(?: \[(.*)\])?$", line)
-        if match and "PROGRAM TOTALS" not in line:
-            name = match.group(2).rsplit(":", 1)[-1]
-            found.append((int(match.group(1).replace(",", "")), name, match.group(3) or ""))
-    return found
+def median_dump(folder, trigger):
+    """The dump of rank 0 with the median count: a receive whose message was late is no example."""
+    totals = []
+    for name in os.listdir(folder):
+        with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as dump:
+            text = dump.read()
+        total = re.search(r"^totals: (\d+)", text, re.M)
+        if name.startswith("0.") and total and "Trigger: --dump-before=" + trigger in text:
+            totals.append((int(total.group(1)), os.path.join(folder, name)))
+    totals.sort()
+    return totals[len(totals) // 2][1] if totals else None
+
+
+def split(path):
+    """Instructions of a callgrind file by the part of the software that ran them."""
+    parts, names, current, skip = {}, {}, "", False
+    if path is None:
+        return parts
+    with open(path, encoding="utf-8", errors="replace") as dump:
+        for line in dump:
+            # a name is spelt out once: ob=(3) /usr/lib/libx.so, later ob=(3); cob= is a callee's
+            name = re.match(r"(c?ob)=\((\d+)\)(?: (.*))?$", line)
+            if name:
+                if name.group(3):
+                    names[name.group(2)] = name.group(3)
+                if name.group(1) == "ob":
+                    current = names.get(name.group(2), "")
+            elif line.startswith("calls="):
+                skip = True  # what follows is the callee's cost, which stands elsewhere too
+            elif re.match(r"[+*\-\d]", line):
+                cost = line.split()
+                if not skip and len(cost) > 1:
+                    part = where(current)
+                    parts[part] = parts.get(part, 0) + int(cost[1])
+                skip = False
+    return parts
 
 
 def extras(setup):

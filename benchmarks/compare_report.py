@@ -126,15 +126,17 @@ def extras_section(run):
                  "program is `benchmarks/vrb_memory`.\n")
     counted = {p: i for p, i in (run["extras"].get("instructions") or {}).items() if i}
     if counted:
-        parts = sorted({part for i in counted.values() for part in i["parts"]})
-        rows = [["one send"] + [number(i["send"], 0) for i in counted.values()],
-                ["one receive"] + [number(i["receive"], 0) for i in counted.values()]]
-        rows += [["of both: " + part] + [number(i["parts"].get(part, 0), 0)
-                                         for i in counted.values()] for part in parts]
+        parts = sorted({part for i in counted.values() for what in i.values() for part in what})
+        rows = [["one " + what] + [number(sum(i[what].values()), 0) for i in counted.values()]
+                for what in ("send", "receive")]
+        rows += [["of both: " + part] + [
+            number(sum(what.get(part, 0) for what in i.values()), 0) for i in counted.values()]
+                 for part in parts]
         text += "\n## Instructions of an 8 B message\n\n" + table(
             ["instructions"] + [NAMES[p] for p in counted], rows)
         text += ("\nCounted by callgrind around `MPI_Send` and around an `MPI_Recv` whose message "
-                 "has arrived, so that waiting is not counted (`benchmarks/vrb_instructions`).\n")
+                 "has arrived, so that waiting is not counted; the median of 20 calls "
+                 "(`benchmarks/vrb_instructions`).\n")
     return text
 
 

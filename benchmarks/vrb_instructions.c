@@ -1,9 +1,10 @@
 /* One small message per call, so that callgrind can count the instructions of a send or a receive.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Run by benchmarks/compare under callgrind with --toggle-collect=measured_send (or
- * measured_receive). A rank that waits polls, and polls cost instructions that no message is to
- * blame for; so each message is given time to arrive before its receive is counted.
+ * Run by benchmarks/compare under callgrind with --toggle-collect=measured_send (and
+ * measured_receive) and --dump-before=after_send (and after_receive): one dump for each call. A
+ * rank that waits polls, and polls cost instructions that no message is to blame for; so each
+ * message is given time to arrive before its receive is counted, and the median dump is taken.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -12,13 +13,15 @@
 #include <unistd.h>
 
 #define WARM_UP 20
-#define GAP_US 10000 /* callgrind makes a rank some 50 times slower, other load more so */
+#define GAP_US 5000 /* callgrind makes a rank some 50 times slower, other load more so */
 
 static char buffer[65536];
 
 /* External names that stay whole functions: callgrind toggles on entry and exit. */
 void measured_send(int size, int peer);
 void measured_receive(int size, int peer);
+void after_send(void);
+void after_receive(void);
 
 __attribute__((noinline)) void measured_send(int size, int peer)
 {
@@ -28,6 +31,17 @@ __attribute__((noinline)) void measured_send(int size, int peer)
 __attribute__((noinline)) void measured_receive(int size, int peer)
 {
     MPI_Recv(buffer, size, MPI_BYTE, peer, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+/* callgrind writes its counts and starts anew when these are entered. */
+__attribute__((noinline)) void after_send(void)
+{
+    __asm__ volatile("");
+}
+
+__attribute__((noinline)) void after_receive(void)
+{
+    __asm__ volatile("");
 }
 
 /* The same calls under names that are not counted */
@@ -67,6 +81,7 @@ int main(int argc, char **argv)
                 } else {
                     usleep(GAP_US); /* the peer has left its MPI_Recv of the last answer */
                     measured_send(size, 1 - rank);
+                    after_send();
                 }
                 MPI_Recv(NULL, 0, MPI_BYTE, 1 - rank, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
             } else {
@@ -75,6 +90,7 @@ int main(int argc, char **argv)
                 } else {
                     usleep(3 * GAP_US);
                     measured_receive(size, 1 - rank);
+                    after_receive();
                 }
                 MPI_Send(NULL, 0, MPI_BYTE, 1 - rank, 2, MPI_COMM_WORLD);
             }
