@@ -33,6 +33,7 @@ struct mca_btl_verbs_proc;
 struct mca_btl_verbs_params {
     char *if_include, *if_exclude;
     bool show_map;
+    int mode; /* enum vrb_mode */
 };
 
 struct mca_btl_verbs_component {
@@ -83,13 +84,18 @@ struct mca_btl_verbs_proc {
     struct mca_btl_base_endpoint_t *endpoints[VRB_MAX_RAILS];
 };
 
+/* The loss of the connection was reported: nothing more can be sent. */
+#define MCA_BTL_VERBS_LOST 1
+/* show_map has not shown this peer. */
+#define MCA_BTL_VERBS_UNMAPPED 2
+
 struct mca_btl_base_endpoint_t {
     struct vrb_peer *peer; /* first: the hot path needs nothing else */
     mca_btl_verbs_module_t *module;
     struct mca_btl_verbs_proc *proc;
-    bool lost;    /* the loss of the connection was reported: nothing more can be sent */
-    bool orderly; /* lost because the far end closed it: not an error */
-    bool leaving; /* being dropped: nobody waits for failed operations any more */
+    uint8_t attention; /* bits above: 0 on the way of nearly all messages */
+    bool orderly;      /* lost because the far end closed it: not an error */
+    bool leaving;      /* being dropped: nobody waits for failed operations any more */
     /* Operations that failed before the loss was reported, to be completed after it. */
     struct vrb_buf *held_bufs, **held_bufs_tail;
     struct vrb_rdma *held_rdma, **held_rdma_tail;
@@ -219,6 +225,8 @@ void mca_btl_verbs_rcache_stop(mca_btl_verbs_module_t *module);
 
 /* A connection is up (vrb_callbacks.connected): shown if the user asked for the map. */
 void mca_btl_verbs_connected(void *ctx, struct vrb_peer *peer);
+/* The first message to or from a peer that needs no connection. */
+void mca_btl_verbs_map(mca_btl_verbs_endpoint_t *endpoint);
 
 /* ---- btl_verbs_error.c ---- */
 

@@ -31,7 +31,7 @@ void mca_btl_verbs_send_failed(mca_btl_verbs_endpoint_t *endpoint, struct vrb_bu
 {
     if (endpoint->leaving || endpoint->module->closing) {
         vrb_buf_free(buf);
-    } else if (endpoint->lost) {
+    } else if (endpoint->attention & MCA_BTL_VERBS_LOST) {
         /* A far end that closed in an orderly way has no use for the message, and for us its buffer
          * is free: that is all that completion means. */
         mca_btl_verbs_send_complete(buf, endpoint->orderly ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
@@ -46,7 +46,7 @@ void mca_btl_verbs_rdma_failed(mca_btl_verbs_endpoint_t *endpoint, struct vrb_rd
 {
     if (endpoint->leaving || endpoint->module->closing) {
         vrb_rdma_free(endpoint->module->rail, rdma);
-    } else if (endpoint->lost) {
+    } else if (endpoint->attention & MCA_BTL_VERBS_LOST) {
         mca_btl_verbs_rdma_complete(rdma, OPAL_ERR_UNREACH);
     } else {
         rdma->next = NULL;
@@ -97,10 +97,10 @@ void mca_btl_verbs_peer_lost(void *ctx, struct vrb_peer *peer, int status, const
     mca_btl_verbs_endpoint_t *endpoint = vrb_peer_user(peer);
 
     (void)status;
-    if (endpoint == NULL || endpoint->lost) {
+    if (endpoint == NULL || endpoint->attention & MCA_BTL_VERBS_LOST) {
         return;
     }
-    endpoint->lost = true;
+    endpoint->attention |= MCA_BTL_VERBS_LOST;
     endpoint->orderly = text == NULL;
     if (endpoint->orderly || endpoint->leaving || module->closing) {
         complete_held(endpoint);

@@ -79,6 +79,9 @@ void mca_btl_verbs_module_attach(mca_btl_verbs_module_t *module, struct vrb_rail
     mca_btl_base_module_t *btl = &module->super;
 
     module->rail = rail;
+    if (cfg->mode == VRB_MODE_UD) {
+        btl->btl_flags &= ~(uint32_t)MCA_BTL_FLAGS_GET; /* reads need a connection */
+    }
     /* IBTA 9.3.3.2: a message is at most 2^31 bytes. */
     module->max_rdma = port->max_msg_sz > 0 ? port->max_msg_sz : (uint64_t)1 << 31;
     at_most(&btl->btl_get_limit, module->max_rdma);

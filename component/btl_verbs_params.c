@@ -24,6 +24,16 @@ static const struct number numbers[] = {
     {"connect_timeout",
      "Seconds after which a peer that does not answer the connection handshake is given up.",
      WORD(connect_timeout), OPAL_INFO_LVL_4},
+    {"peer_timeout",
+     "Seconds without any acknowledgement of datagrams after which a peer is given up (0: never).",
+     WORD(peer_timeout), OPAL_INFO_LVL_4},
+    {"promote_after",
+     "With " PREFIX "mode auto: messages to a peer before it is connected over RC.",
+     WORD(promote_after), OPAL_INFO_LVL_4},
+    {"max_rc", "With " PREFIX "mode auto: RC connections of one port at the most.", WORD(max_rc),
+     OPAL_INFO_LVL_4},
+    {"ud_buffers", "Receive buffers of the datagram queue; each holds one MTU.", WORD(ud_buffers),
+     OPAL_INFO_LVL_5},
     {"keepalive",
      "Seconds of silence after which a connected peer is asked for a sign of life (0: never).",
      WORD(keepalive), OPAL_INFO_LVL_4},
@@ -87,6 +97,28 @@ static void field_set(const struct number *n, struct vrb_config *cfg, unsigned v
     *(uint8_t *)p = (uint8_t)value;
 }
 
+static void mode_register(const mca_base_component_t *me, struct mca_btl_verbs_params *params,
+                          int by_default)
+{
+    static const mca_base_var_enum_value_t modes[] = {
+        {VRB_MODE_RC, "rc"}, {VRB_MODE_UD, "ud"}, {VRB_MODE_AUTO, "auto"}, {0, NULL}};
+    mca_base_var_enum_t *names = NULL;
+
+    params->mode = by_default;
+    (void)mca_base_var_enum_create(PREFIX "mode", modes, &names);
+    (void)mca_base_component_var_register(
+        me, "mode",
+        "How messages travel. rc: over a reliable connection to each peer. ud: as reliable "
+        "datagrams, "
+        "without any connection, so that memory does not grow with the number of peers. auto: as "
+        "datagrams at first, over a connection to peers that are busy or read by RDMA.",
+        MCA_BASE_VAR_TYPE_INT, names, 0, 0, OPAL_INFO_LVL_2, MCA_BASE_VAR_SCOPE_ALL_EQ,
+        &params->mode);
+    if (names != NULL) {
+        OBJ_RELEASE(names);
+    }
+}
+
 void mca_btl_verbs_params_register(struct mca_btl_verbs_params *params)
 {
     const mca_base_component_t *me = &mca_btl_verbs_component.super.btl_version;
@@ -114,6 +146,7 @@ void mca_btl_verbs_params_register(struct mca_btl_verbs_params *params)
         MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_2, MCA_BASE_VAR_SCOPE_LOCAL,
         &params->show_map);
     vrb_config_defaults(&defaults);
+    mode_register(me, params, defaults.mode);
     for (i = 0; i < NUMBERS; i++) {
         values[i] = field_get(&numbers[i], &defaults);
         (void)mca_base_component_var_register(
@@ -152,6 +185,7 @@ void mca_btl_verbs_params_config(mca_btl_base_module_t *module, struct vrb_confi
     for (i = 0; i < NUMBERS; i++) {
         field_set(&numbers[i], cfg, values[i]);
     }
+    cfg->mode = (uint8_t)mca_btl_verbs_component.params.mode;
     size_clamp("max_send_size", &module->btl_max_send_size, cfg->recv_size, MIN_PACKET, MAX_PACKET);
     size_clamp("eager_limit", &module->btl_eager_limit, MCA_BTL_VERBS_EAGER, MIN_EAGER,
                module->btl_max_send_size);

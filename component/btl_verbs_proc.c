@@ -153,6 +153,9 @@ static mca_btl_verbs_endpoint_t *endpoint_get(mca_btl_verbs_module_t *module,
     }
     mine->module = module;
     mine->proc = p;
+    if (self->params.show_map && self->params.mode != VRB_MODE_RC) {
+        mine->attention = MCA_BTL_VERBS_UNMAPPED;
+    }
     mine->held_bufs_tail = &mine->held_bufs;
     mine->held_rdma_tail = &mine->held_rdma;
     rc = vrb_peer_create(module->rail, p->name, p->host, p->name & UINT32_MAX, remote,

@@ -37,6 +37,9 @@ static void done(struct vrb_rdma *rdma, int status)
 
     if (OPAL_LIKELY(status == VRB_OK)) {
         mca_btl_verbs_rdma_complete(rdma, OPAL_SUCCESS);
+    } else if (status == VRB_ERR_NOTSUP) {
+        /* A read from a peer that cannot be connected over RC: ob1 asks for a put instead. */
+        mca_btl_verbs_rdma_complete(rdma, OPAL_ERR_NOT_AVAILABLE);
     } else {
         mca_btl_verbs_rdma_failed(op->endpoint, rdma);
     }

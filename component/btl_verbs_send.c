@@ -124,6 +124,15 @@ static void sent(struct vrb_buf *buf, int status)
     }
 }
 
+/* The rare errands on the way of a message; returns true if it cannot be sent. */
+static bool lost(mca_btl_verbs_endpoint_t *endpoint)
+{
+    if (endpoint->attention & MCA_BTL_VERBS_UNMAPPED) {
+        mca_btl_verbs_map(endpoint);
+    }
+    return endpoint->attention & MCA_BTL_VERBS_LOST;
+}
+
 /* Always completes by callback, from progress: ob1 relies on that (its pending lists are drained
  * there), and completing inside this call would let it recurse without bound. */
 int mca_btl_verbs_send(mca_btl_base_module_t *btl, mca_btl_verbs_endpoint_t *endpoint,
@@ -133,7 +142,7 @@ int mca_btl_verbs_send(mca_btl_base_module_t *btl, mca_btl_verbs_endpoint_t *end
     struct vrb_buf *buf = frag_buf(des);
 
     (void)btl;
-    if (OPAL_UNLIKELY(endpoint->lost)) {
+    if (OPAL_UNLIKELY(endpoint->attention != 0) && lost(endpoint)) {
         return OPAL_ERR_UNREACH;
     }
     frag->endpoint = endpoint;
@@ -177,7 +186,7 @@ int mca_btl_verbs_sendi(mca_btl_base_module_t *btl, mca_btl_verbs_endpoint_t *en
     void *data = NULL;
     int rc;
 
-    if (OPAL_LIKELY(!endpoint->lost)) {
+    if (OPAL_LIKELY(endpoint->attention == 0) || !lost(endpoint)) {
         if (payload_size > 0 && mca_btl_verbs_must_pack(convertor)) {
             rc = sendi_packed(endpoint, convertor, header, header_size, payload_size, tag);
         } else {

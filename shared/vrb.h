@@ -11,7 +11,7 @@
  *
  * Threads: with vrb_config.threads set every function below may be called from any thread and
  * re-entered from a callback; without it (the default) no lock is taken and one thread at a time
- * may call. Callbacks run on the thread that called vrb_rail_progress().
+ * may call. Callbacks run on a thread that called into the rail, without its lock.
  *
  * Nothing below ever says "try later" to a message that was accepted: what cannot leave now is
  * queued and leaves from progress. */

@@ -262,7 +262,7 @@ void vrb_dgram_abandon(struct vrb_peer *peer, int status)
 
         d->cur_put = NULL;
         if (--put->refs == 0) {
-            vrb_path_rdma_done(put, status);
+            vrb_path_rdma_done(peer->rail, put, status);
         }
     }
     vrb_list_remove(&d->stall_link);

@@ -21,7 +21,9 @@ static void deliver(struct vrb_peer *peer, uint8_t tag, const uint8_t *data, uin
     struct vrb_rail *rail = peer->rail;
 
     /* The upper layer may write into what it gets: it is our receive buffer. */
+    vrb_call_begin(rail);
     rail->cb.recv(rail->cb.ctx, peer, tag, (void *)(uintptr_t)data, len);
+    vrb_call_end(rail);
 }
 
 static void deliver_records(struct vrb_peer *peer, const struct vrb_ud_packet *pkt)

@@ -431,7 +431,7 @@ void vrb_dgram_release(struct vrb_rail *rail, struct vrb_buf *pkt)
         vrb_path_message_done(p->message, p->status);
     }
     if (p->put != NULL && --p->put->refs == 0) {
-        vrb_path_rdma_done(p->put, p->status);
+        vrb_path_rdma_done(rail, p->put, p->status);
     }
     vrb_pool_put(pkt->pool, pkt);
 }

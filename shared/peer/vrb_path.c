@@ -74,7 +74,8 @@ struct vrb_rdma *vrb_path_next_put(struct vrb_peer *peer)
         if (rdma->op == VRB_RDMA_PUT) {
             return rdma;
         }
-        vrb_path_rdma_done(rdma, VRB_ERR_NOTSUP); /* reads need RC: the caller copies instead */
+        /* Reads need RC: the caller copies instead. */
+        vrb_path_rdma_done(peer->rail, rdma, VRB_ERR_NOTSUP);
     }
     return NULL;
 }
@@ -302,9 +303,9 @@ void vrb_rdma_post(struct vrb_peer *peer, struct vrb_rdma *rdma)
     rdma->peer = peer;
     rdma->next = NULL;
     if (peer->failed) {
-        vrb_path_rdma_done(rdma, VRB_ERR_PEER);
+        vrb_path_rdma_done(rail, rdma, VRB_ERR_PEER);
     } else if (rdma->size == 0) {
-        vrb_path_rdma_done(rdma, VRB_OK);
+        vrb_path_rdma_done(rail, rdma, VRB_OK);
     } else if (peer->fast && vrb_rc_can_post(peer)) {
         (void)vrb_rc_rdma_send(peer, rdma);
     } else {
@@ -323,18 +324,24 @@ void vrb_rdma_post(struct vrb_peer *peer, struct vrb_rdma *rdma)
 
 void vrb_path_message_done(struct vrb_buf *buf, int status)
 {
+    struct vrb_rail *rail = buf->pool->rail;
+
     buf->peer = NULL;
     if (buf->done == NULL) {
         vrb_pool_put(buf->pool, buf);
     } else {
+        vrb_call_begin(rail);
         buf->done(buf, status);
+        vrb_call_end(rail);
     }
 }
 
-void vrb_path_rdma_done(struct vrb_rdma *rdma, int status)
+void vrb_path_rdma_done(struct vrb_rail *rail, struct vrb_rdma *rdma, int status)
 {
     rdma->peer = NULL;
+    vrb_call_begin(rail);
     rdma->done(rdma, status);
+    vrb_call_end(rail);
 }
 
 void vrb_path_done_later(struct vrb_rail *rail, struct vrb_buf *buf)
@@ -374,7 +381,7 @@ void vrb_path_abandon(struct vrb_peer *peer, int status)
         struct vrb_rdma *rdma = peer->r_head;
 
         peer->r_head = rdma->next;
-        vrb_path_rdma_done(rdma, status);
+        vrb_path_rdma_done(peer->rail, rdma, status);
     }
     peer->r_tail = &peer->r_head;
     vrb_dgram_abandon(peer, status);

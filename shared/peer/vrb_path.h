@@ -34,7 +34,7 @@ int vrb_path_refuse_rc(struct vrb_peer *peer, const char *why);
 
 /* A message's buffer is the caller's again. */
 void vrb_path_message_done(struct vrb_buf *buf, int status);
-void vrb_path_rdma_done(struct vrb_rdma *rdma, int status);
+void vrb_path_rdma_done(struct vrb_rail *rail, struct vrb_rdma *rdma, int status);
 
 /* Puts a message on the list of those whose `done` is called by the next progress. */
 void vrb_path_done_later(struct vrb_rail *rail, struct vrb_buf *buf);

@@ -143,7 +143,9 @@ void vrb_peer_fail(struct vrb_peer *peer, int status, struct vrb_failure *f)
     vrb_rc_qp_stop(peer);
     vrb_path_abandon(peer, status);
     if (!peer->leaving) {
+        vrb_call_begin(rail);
         rail->cb.failed(rail->cb.ctx, peer, status, quiet ? NULL : text);
+        vrb_call_end(rail);
     }
 }
 
@@ -275,7 +277,9 @@ void vrb_peer_wireup(struct vrb_peer *peer, unsigned actions)
         rail->stats.connected++;
         vrb_list_remove(&peer->connecting_link);
         if (rail->cb.connected != NULL) {
+            vrb_call_begin(rail);
             rail->cb.connected(rail->cb.ctx, peer);
+            vrb_call_end(rail);
         }
         vrb_path_drain(peer);
     }
@@ -378,13 +382,21 @@ void vrb_peer_probe(struct vrb_rail *rail)
     }
 }
 
+/* Progresses on behalf of a caller that holds the lock. */
+static void progress_unlocked(struct vrb_rail *rail)
+{
+    vrb_unlock(rail);
+    vrb_rail_progress(rail);
+    vrb_lock(rail);
+}
+
 /* Progresses until the peer has nothing in flight or the time is over. */
 static void settle(struct vrb_peer *peer, unsigned ms)
 {
     uint64_t end = vrb_clock_ns() + ms * VRB_NS_PER_MS;
 
     while (!vrb_path_settled(peer) && vrb_clock_ns() < end) {
-        vrb_rail_progress(peer->rail);
+        progress_unlocked(peer->rail);
     }
 }
 
@@ -406,7 +418,7 @@ void vrb_peer_destroy(struct vrb_peer *peer, unsigned ms)
 
         vrb_rc_qp_stop(peer);
         while (peer->owned > 0 && vrb_clock_ns() < end) {
-            vrb_rail_progress(rail);
+            progress_unlocked(rail);
         }
     }
     vrb_list_remove(&peer->link);

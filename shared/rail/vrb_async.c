@@ -20,7 +20,9 @@ static void rail_fatal(struct vrb_rail *rail, const char *what)
              "log (dmesg).",
              rail->port.dev, rail->port.port, rail->cfg.host, what);
     if (rail->cb.rail_failed != NULL) {
+        vrb_call_begin(rail);
         rail->cb.rail_failed(rail->cb.ctx, rail, rail->closing ? NULL : text);
+        vrb_call_end(rail);
     }
 }
 

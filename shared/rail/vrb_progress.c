@@ -68,14 +68,14 @@ static void rdma_completion(const struct ibv_wc *wc)
     if (ok) {
         vrb_rc_free_slots(peer, rdma->retire);
         peer->owned--;
-        vrb_path_rdma_done(rdma, VRB_OK);
+        vrb_path_rdma_done(peer->rail, rdma, VRB_OK);
         if (!peer->fast) {
             vrb_path_drain(peer);
         }
     } else {
         vrb_rc_lost_slot(peer);
         failed_completion(peer, wc, rdma->op == VRB_RDMA_PUT ? "RDMA write" : "RDMA read");
-        vrb_path_rdma_done(rdma, VRB_ERR_PEER);
+        vrb_path_rdma_done(peer->rail, rdma, VRB_ERR_PEER);
     }
 }
 

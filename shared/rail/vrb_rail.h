@@ -130,6 +130,19 @@ static inline void vrb_unlock(struct vrb_rail *rail)
     }
 }
 
+/* Around every callback: it runs without the lock, because it may wait for one of the upper layer's
+ * that another thread holds while it calls us. The rail must be consistent at these points:
+ * callbacks call us back anyway. */
+static inline void vrb_call_begin(struct vrb_rail *rail)
+{
+    vrb_unlock(rail);
+}
+
+static inline void vrb_call_end(struct vrb_rail *rail)
+{
+    vrb_lock(rail);
+}
+
 /* rail/vrb_async.c: handles pending device events without blocking. */
 void vrb_async_poll(struct vrb_rail *rail);
 

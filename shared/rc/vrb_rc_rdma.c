@@ -65,7 +65,7 @@ int vrb_rc_rdma_send(struct vrb_peer *peer, struct vrb_rdma *rdma)
     } else {
         vrb_rc_post_failed(peer, err, what);
         vrb_rc_lost_slot(peer);
-        vrb_path_rdma_done(rdma, VRB_ERR_PEER);
+        vrb_path_rdma_done(rail, rdma, VRB_ERR_PEER);
     }
     return 0;
 }

@@ -192,7 +192,9 @@ static void deliver_records(struct vrb_rail *rail, struct vrb_peer *peer, uint8_
     int rc;
 
     while ((rc = vrb_record_next(payload, len, &off, &rec)) == 1) {
+        vrb_call_begin(rail);
         rail->cb.recv(rail->cb.ctx, peer, rec.tag, payload + (rec.data - payload), rec.len);
+        vrb_call_end(rail);
     }
     if (rc < 0) {
         malformed(peer, "a packet of joined messages does not add up");
@@ -242,7 +244,9 @@ void vrb_rc_recv(struct vrb_rail *rail, const struct ibv_wc *wc)
     rail->stats.rx_packets++;
     rail->stats.rx_bytes += len;
     if (h.kind == VRB_KIND_DATA) {
+        vrb_call_begin(rail);
         rail->cb.recv(rail->cb.ctx, peer, h.tag, buf->payload, len);
+        vrb_call_end(rail);
     } else {
         deliver_records(rail, peer, buf->payload, len);
     }
