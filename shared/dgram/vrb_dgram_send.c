@@ -102,6 +102,9 @@ static void transmit(struct vrb_dgram *d, struct vrb_buf *pkt, struct vrb_buf *f
     /* A retransmission asks for a completion, so that the memory of acknowledged packets that were
      * sent more than once is free soon. */
     err = vrb_ud_post(peer, &wr, (num->flags & VRB_UD_AGAIN) != 0);
+    if (__builtin_expect(vrb_is_refusal(err), 0)) {
+        return; /* like a datagram lost on the way: it is sent again */
+    }
     if (err != 0) {
         vrb_path_fail_in_words(peer, VRB_ERR_DEVICE, "sending a datagram", strerror(err));
         return;

@@ -15,6 +15,7 @@
 #ifndef VRB_RAIL_H
 #define VRB_RAIL_H
 
+#include <errno.h>
 #include <infiniband/verbs.h>
 #include <pthread.h>
 
@@ -141,6 +142,13 @@ static inline void vrb_call_begin(struct vrb_rail *rail)
 static inline void vrb_call_end(struct vrb_rail *rail)
 {
     vrb_lock(rail);
+}
+
+/* True if the provider only means "not now". We count slots, so its queue is not full for want of
+ * counting, but it may be short of memory of its own. */
+static inline int vrb_is_refusal(int err)
+{
+    return err == ENOMEM || err == EAGAIN || err == EBUSY || err == ENOBUFS;
 }
 
 /* rail/vrb_async.c: handles pending device events without blocking. */

@@ -3,8 +3,6 @@
 #ifndef VRB_RC_H
 #define VRB_RC_H
 
-#include <errno.h>
-
 #include "peer/vrb_peer.h"
 
 /* ---- vrb_rc_qp.c ---- */
@@ -133,13 +131,6 @@ static inline void vrb_rc_return_slot(struct vrb_peer *peer, unsigned flags, uin
 
 /* A post failed for good (every reason but a full queue): the connection is lost. */
 void vrb_rc_post_failed(struct vrb_peer *peer, int err, const char *what);
-
-/* True if the provider only means "not now". We count slots, so its queue is not full for want of
- * counting, but it may be short of memory of its own. */
-static inline int vrb_rc_is_refusal(int err)
-{
-    return err == ENOMEM || err == EAGAIN || err == EBUSY || err == ENOBUFS;
-}
 
 /* What was refused is queued again: tries it from progress. When refusals go on for long, the
  * connection is lost. */

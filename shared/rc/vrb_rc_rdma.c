@@ -52,7 +52,7 @@ int vrb_rc_rdma_send(struct vrb_peer *peer, struct vrb_rdma *rdma)
     if (__builtin_expect(err == 0, 1)) {
         return 1;
     }
-    if (vrb_rc_is_refusal(err)) {
+    if (vrb_is_refusal(err)) {
         vrb_rc_return_slot(peer, wr.send_flags, rdma->retire);
         peer->owned--;
         count(&rail->stats, rdma, -1);

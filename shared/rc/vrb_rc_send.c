@@ -51,7 +51,7 @@ static int post(struct vrb_peer *peer, struct ibv_send_wr *wr, const char *what)
     int err = ibv_post_send(peer->qp, wr, &bad);
 
     if (__builtin_expect(err != 0, 0)) {
-        if (vrb_rc_is_refusal(abs(err))) {
+        if (vrb_is_refusal(abs(err))) {
             return VRB_ERR_AGAIN;
         }
         vrb_rc_post_failed(peer, abs(err), what);
@@ -191,7 +191,7 @@ static int chain_post(struct vrb_peer *peer, struct chain *c)
 
     if (__builtin_expect(err != 0, 0)) {
         posted = bad == NULL ? 0 : (unsigned)(bad - c->wr);
-        if (vrb_rc_is_refusal(err)) {
+        if (vrb_is_refusal(err)) {
             settled = posted;
         } else {
             vrb_rc_post_failed(peer, err, "sending");

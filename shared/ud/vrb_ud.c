@@ -29,19 +29,32 @@ static int carries_data(const struct vrb_rail *rail)
     return rail->cfg.mode != VRB_MODE_RC;
 }
 
+/* Some devices have short queues. */
+static uint32_t at_most_max_wr(const struct vrb_rail *rail, uint32_t wanted)
+{
+    uint32_t most = rail->dev_attr.max_qp_wr > 0 ? (uint32_t)rail->dev_attr.max_qp_wr : wanted;
+
+    return wanted < most ? wanted : most;
+}
+
 static uint32_t recv_slots(const struct vrb_rail *rail)
 {
-    return carries_data(rail) ? rail->cfg.ud_buffers : UD_HELLO_RECVS;
+    return at_most_max_wr(rail, carries_data(rail) ? rail->cfg.ud_buffers : UD_HELLO_RECVS);
 }
 
 static uint32_t send_depth(const struct vrb_rail *rail)
 {
-    return carries_data(rail) ? UD_SEND_DEPTH : UD_HELLOS;
+    return at_most_max_wr(rail, carries_data(rail) ? UD_SEND_DEPTH : UD_HELLOS);
 }
 
 int vrb_ud_cq_entries(const struct vrb_rail *rail)
 {
     return (int)(recv_slots(rail) + send_depth(rail));
+}
+
+static int smaller(uint32_t a, uint32_t b)
+{
+    return (int)(a < b ? a : b);
 }
 
 static int post_recvs(struct vrb_rail *rail, const uint32_t *slots, uint32_t n)
@@ -66,11 +79,11 @@ void vrb_ud_repost(struct vrb_rail *rail)
 {
     struct vrb_ud *ud = rail->ud;
 
-    while (ud->free_n >= UD_CHAIN) {
-        if (post_recvs(rail, ud->free_slots + ud->free_n - UD_CHAIN, UD_CHAIN) != 0) {
+    while (ud->free_n >= ud->chain) {
+        if (post_recvs(rail, ud->free_slots + ud->free_n - ud->chain, ud->chain) != 0) {
             return; /* tried again with the next batch */
         }
-        ud->free_n -= UD_CHAIN;
+        ud->free_n -= ud->chain;
     }
 }
 
@@ -147,6 +160,7 @@ static int open_memory(struct vrb_rail *rail, const char **what)
     uint32_t data = carries_data(rail) ? 128u << rail->address.mtu : 256;
 
     ud->recvs = recv_slots(rail);
+    ud->chain = (uint32_t)smaller(UD_CHAIN, (ud->recvs + 3) / 4);
     ud->slot_size = (VRB_UD_GRH + data + 63) & ~63u;
     ud->mem_size = (size_t)ud->recvs * ud->slot_size + UD_HELLOS * UD_HELLO_SIZE;
     ud->free_slots = calloc(ud->recvs, sizeof(*ud->free_slots));
@@ -185,7 +199,8 @@ static int open_qp(struct vrb_rail *rail, const char **what)
     rail->address.ud_qpn = ud->qp->qp_num;
     rail->address.qkey = random_qkey();
     ud->sq_room = (int)send_depth(rail);
-    ud->reserve = carries_data(rail) ? UD_RESERVE : 0;
+    ud->reserve = carries_data(rail) ? smaller(UD_RESERVE, send_depth(rail) / 4) : 0;
+    ud->signal_every = (uint32_t)smaller(UD_SIGNAL_EVERY, (send_depth(rail) + 3) / 4);
     *what = "bringing up the UD queue pair";
     err = to_rts(rail);
     for (uint32_t i = 0; err == 0 && i < ud->recvs; i++) {
@@ -268,6 +283,7 @@ static uint64_t send_wr_id(const struct vrb_ud *ud, unsigned slot)
 static int post_numbered(struct vrb_peer *peer, struct ibv_send_wr *wr, unsigned slot, int signal)
 {
     struct vrb_ud *ud = peer->rail->ud;
+    uint32_t unsignalled = ud->unsignalled;
     struct ibv_send_wr *bad;
     int err;
 
@@ -278,13 +294,14 @@ static int post_numbered(struct vrb_peer *peer, struct ibv_send_wr *wr, unsigned
     wr->wr.ud.ah = peer->ah;
     wr->wr.ud.remote_qpn = peer->remote.ud_qpn;
     wr->wr.ud.remote_qkey = peer->remote.qkey;
-    if (++ud->unsignalled >= UD_SIGNAL_EVERY || signal) {
+    if (++ud->unsignalled >= ud->signal_every || signal) {
         wr->send_flags |= IBV_SEND_SIGNALED;
         ud->unsignalled = 0;
     }
     err = abs(ibv_post_send(ud->qp, wr, &bad));
     if (err != 0) {
         ud->posted--;
+        ud->unsignalled = unsignalled;
         return err;
     }
     ud->sq_room--;
@@ -316,6 +333,9 @@ int vrb_ud_hello(struct vrb_peer *peer, const struct vrb_hello *h, char *detail,
         (uintptr_t)(ud->mem + (size_t)ud->recvs * ud->slot_size + (size_t)slot * UD_HELLO_SIZE);
     vrb_hello_put(h, (uint8_t *)(uintptr_t)sge.addr);
     rc = post_numbered(peer, &wr, slot, 1);
+    if (vrb_is_refusal(rc)) {
+        return VRB_OK; /* like one lost on the way: the handshake repeats it */
+    }
     if (rc != 0) {
         snprintf(detail, len, "sending on the UD queue pair: %s", strerror(rc));
         return VRB_ERR_DEVICE;

@@ -23,12 +23,13 @@ struct vrb_ud {
     int reserve;        /* of which data leaves these alone: acknowledgements and handshakes */
     uint32_t posted;    /* number of the last request posted */
     uint32_t completed; /* all up to this one are done */
-    uint32_t unsignalled;
+    uint32_t unsignalled, signal_every;
     uint32_t hello_busy; /* bit i: handshake slot i is in flight */
     struct ibv_mr *mr;
     uint8_t *mem; /* receive slots, then handshake slots */
     size_t mem_size;
     uint32_t recvs, slot_size;
+    uint32_t chain;       /* receives posted again at a time */
     uint32_t *free_slots; /* consumed receive slots, to be posted again */
     uint32_t free_n;
 };
