@@ -166,6 +166,9 @@ static int probe_inline(struct vrb_rail *rail, const char **what)
 {
     uint32_t want = rail->cfg.max_inline;
 
+    if (rail->cfg.mode == VRB_MODE_UD) {
+        return VRB_OK; /* the UD queue pair finds out for itself */
+    }
     *what = "creating an RC queue pair";
     if (want > VRB_INLINE_MAX) {
         want = VRB_INLINE_MAX;
@@ -181,6 +184,12 @@ static int probe_inline(struct vrb_rail *rail, const char **what)
                 rail->inline_max = rail->cfg.max_inline; /* what the user asked for is a limit */
             }
             rail->cfg.max_inline = rail->inline_max;
+            return VRB_OK;
+        }
+        if ((want == 0 || errno == ENOMEM) && rail->cfg.mode == VRB_MODE_AUTO) {
+            vrb_log(VRB_LOG_INFO, "%s port %d: no RC queue pair (%s): datagrams only",
+                    rail->port.dev, rail->port.port, strerror(errno));
+            rail->cfg.max_rc = 0;
             return VRB_OK;
         }
         if (want == 0 || errno == ENOMEM) {
