@@ -31,8 +31,7 @@ void mca_btl_verbs_template_init(void)
         .btl_exclusivity = MCA_BTL_EXCLUSIVITY_DEFAULT,
         .btl_latency = 4,   /* us; all rails alike, or ob1 would use only the best */
         .btl_bandwidth = 0, /* Mbit/s; 0: what the port says */
-        .btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_PUT | MCA_BTL_FLAGS_GET |
-                     MCA_BTL_VERBS_FLAG_REMOTE_COMPLETION,
+        .btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_PUT | MCA_BTL_FLAGS_GET,
         .btl_registration_handle_size = sizeof(mca_btl_base_registration_handle_t),
         .btl_get_limit = 0, /* 0: what the port allows */
         .btl_put_limit = 0,
@@ -79,6 +78,8 @@ void mca_btl_verbs_module_attach(mca_btl_verbs_module_t *module, struct vrb_rail
     mca_btl_base_module_t *btl = &module->super;
 
     module->rail = rail;
+    /* Not in the template: the parameter has no word for it and would be refused. */
+    btl->btl_flags |= MCA_BTL_VERBS_FLAG_REMOTE_COMPLETION;
     if (cfg->mode == VRB_MODE_UD) {
         btl->btl_flags &= ~(uint32_t)MCA_BTL_FLAGS_GET; /* reads need a connection */
     }

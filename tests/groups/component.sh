@@ -12,6 +12,8 @@ tap_have ompi_info mpirun || tap_skip_all "no Open MPI here"
 [ -e "$PREFIX/lib/openmpi/mca_btl_verbs.so" ] || tap_skip_all "the component is not installed"
 # A folder that does not exist ends the search, so the user's own is not in it.
 path=SYS_DEFAULT:$PREFIX/lib/openmpi
+# From 5.0 on all of Open MPI's own components are inside its libraries.
+[ "$(_vrb_mpi_major mpirun)" -lt 5 ] || path=$PREFIX/lib/openmpi
 program=$BUILD/tests/mpi/initfini
 talker=$BUILD/tests/mpi/pingpong
 
@@ -47,7 +49,8 @@ grep -o '`btl_verbs_[a-z_]*`' "$TOP/docs/parameters.md" | tr -d '`' | sed 's/^bt
 sort -u "$TAP_TMP/params" "$TAP_TMP/pvars" >"$TAP_TMP/existing"
 tap_is "$(comm -23 "$TAP_TMP/existing" "$TAP_TMP/documented" | tr '\n' ' ')" "" \
     "docs/parameters.md describes every parameter and counter"
-tap_is "$(comm -13 "$TAP_TMP/existing" "$TAP_TMP/documented" | tr '\n' ' ')" "" \
+tap_is "$(comm -13 "$TAP_TMP/existing" "$TAP_TMP/documented" | grep -v '^accelerator_' |
+    tr '\n' ' ')" "" \
     "docs/parameters.md describes nothing that does not exist"
 # The table rows with a default of their own: | `name` | default | ...
 # shellcheck disable=SC2016
@@ -92,10 +95,11 @@ root=()
 
 here() { # here ARGS...: two ranks on this machine, with the component in the path
     timeout 60 mpirun "${root[@]}" -n 2 --bind-to none --oversubscribe \
-        --mca mpi_yield_when_idle 1 --mca mca_base_component_path "$path" "$@" "$program"
+        --mca mpi_yield_when_idle 1 --mca btl_tcp_if_include lo \
+        --mca mca_base_component_path "$path" "$@" "$program"
 }
-said() { # all but the program's own line
-    grep -v '^PASS ' "$TAP_OUT"
+said() { # all but the program's own line, and what PMIx says of a folder that is not its own
+    grep -Ev '^PASS |has bad prefix - expected:|^[[:space:]]*(lib)?pmix_mca_$|^or$' "$TAP_OUT"
 }
 
 if [ -n "$(ls /sys/class/infiniband 2>/dev/null)" ]; then
