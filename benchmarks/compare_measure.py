@@ -9,14 +9,17 @@ import socket
 import subprocess
 import tempfile
 
-PEERS = ["verbs", "ucx", "openib", "tcp", "raw"]
+DEFAULT_PEERS = ["verbs", "ucx", "openib", "tcp", "raw"]
+PEERS = DEFAULT_PEERS + ["verbs-ud", "verbs-auto"]
 LAT_SIZES = ["0", "8", "1K", "8K", "64K"]
 BW_SIZES = ["1K", "8K", "64K", "1M", "4M"]
 RATE_SIZES = ["8"]
 
 # What makes vrbrun use a peer; openib has no connection manager for RoCE in Debian's build.
 VRBRUN = {
-    "verbs": ["--btl", "self,verbs"],
+    "verbs": ["--btl", "self,verbs", "--mca", "btl_verbs_mode", "rc"],
+    "verbs-ud": ["--btl", "self,verbs", "--mca", "btl_verbs_mode", "ud"],
+    "verbs-auto": ["--btl", "self,verbs", "--mca", "btl_verbs_mode", "auto"],
     "ucx": ["--pml", "ucx"],
     "openib": ["--btl", "self,openib"],
     "tcp": ["--btl", "self,tcp"],
@@ -156,7 +159,7 @@ def memory(setup):
     """Bytes registered by one process after MPI_Init and for each connected peer, as the
     component's own counters tell."""
     output = run_mpi(setup, "ib", VRBRUN["verbs"],
-                     [os.path.join(setup.build, "benchmarks", "vrb_memory"), "--json"], ranks=6)
+                     [os.path.join(setup.build, "benchmarks", "vrb_memory"), "--json"], ranks=6, timed=False)
     try:
         return json.loads(re.search(r"^\{.*\}$", output or "", re.M).group(0))
     except (AttributeError, ValueError):

@@ -4,8 +4,8 @@
 import statistics
 
 LINKS = {"ib": "InfiniBand", "roce": "RoCEv2"}
-NAMES = {"verbs": "verbs", "ucx": "pml/ucx (rc)", "openib": "btl/openib", "tcp": "btl/tcp",
-         "raw": "raw device"}
+NAMES = {"verbs": "verbs", "verbs-ud": "verbs (ud)", "verbs-auto": "verbs (auto)",
+         "ucx": "pml/ucx (rc)", "openib": "btl/openib", "tcp": "btl/tcp", "raw": "raw device"}
 
 BIASES = """\
 The device is the software HCA of `tests/softhca`. What it costs is not what hardware costs:
