@@ -49,8 +49,10 @@ class Setup:
         return None
 
     def fail(self, what, output):
-        lines = [line for line in output.strip().splitlines() if line.strip()]
-        self.failures.append(what + ": " + (" / ".join(lines[-3:]) if lines else "no output"))
+        # lines of dashes say nothing; a reader elsewhere has other folders
+        lines = [line.strip() for line in output.splitlines() if line.strip("- \t")]
+        text = what + ": " + (" / ".join(lines[-3:]) if lines else "no output")
+        self.failures.append(text.replace(self.build + "/", "_build/").replace(self.top + "/", ""))
 
 
 def prefixed(setup, command):

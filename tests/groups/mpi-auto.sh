@@ -53,6 +53,9 @@ for link in ib roce; do
     _mpi_case "$what" 6 random --max-size 1M
     _mpi_case "$what" 1 flood --messages 500
 
+    mpi_killed "auto, killed peer, $link" no --link "$link" "${mode[@]}" --mca btl_verbs_ib_timeout 12 \
+        --mca btl_verbs_peer_timeout 6 -- --size 300K
+
     mpi_options=(--link "$link" --hosts 2 "${mode[@]}" --mca btl_verbs_max_rc 1 --ranks 4)
     what="auto, one connection at the most, $link"
     _mpi_case "$what" 6 random --max-size 1M

@@ -107,41 +107,9 @@ mpi_fails "an RDMA refused by the peer" 'REM_ACCESS_ERR' \
     --fault 'wc.error status=REM_ACCESS_ERR op=read nth=2; wc.error status=REM_ACCESS_ERR op=write nth=2' \
     -- pingpong --size 1M --iterations 20
 
-# A job whose launcher sees the death and ends it, and one whose launcher does not (a shell stays
-# behind in the victim's place), so that the transport itself must notice.
-cat >"$TAP_TMP/survivor" <<'END'
-#!/bin/sh
-"$@"
-status=$?
-[ $status -ne 137 ] || sleep 25
-exit $status
-END
-chmod +x "$TAP_TMP/survivor"
-out=$TAP_TMP/killed # each tap_run has an output of its own
 for size in 64 300K; do
     for seen in yes no; do
-        what="killed peer, $size bytes, the launcher sees it: $seen"
-        command=("$BUILD/tests/mpi/killed")
-        [ $seen = yes ] || command=("$TAP_TMP/survivor" "${command[@]}")
-        begin=$(date +%s)
-        mpi_job --ranks 4 --mca btl_verbs_ib_timeout 12 -- "${command[@]}" --size $size --step 50 \
-            --timeout 25 >"$out" 2>&1
-        status=$?
-        took=$(($(date +%s) - begin))
-        tap_like "$out" 'dies in round' "$what: it died in mid-transfer"
-        tap_run "$what: the job failed (status $status)" 5 \
-            test $status -ne 0 -a $status -ne 124 -a $status -ne 125
-        tap_run "$what: it ended within seconds ($took s)" 5 test $took -le 20
-        tap_unlike "$out" 'FAIL|had not ended|left .* behind|Segmentation|[Aa]ssert' \
-            "$what: no rank hung, nothing is left"
-        if [ $seen = no ]; then
-            tap_like "$out" 'local:.*host node' "$what: a report names this end"
-            tap_like "$out" 'remote:.*host node1 rank 1' "$what: and the dead peer"
-        else
-            # whoever is first: the launcher, or a peer whose report ends the job
-            tap_like "$out" 'signal 9|the connection to rank 1 on host node1 is lost' \
-                "$what: the dead rank is named"
-        fi
+        mpi_killed "killed peer, $size bytes" $seen --mca btl_verbs_ib_timeout 12 -- --size $size
     done
 done
 

@@ -74,6 +74,10 @@ for link in ib roce; do
     _mpi_case "$what" 2 incast --size 80K --window 32
     _mpi_case "$what" 1 flood --messages 500
     _mpi_case "$what" 3 random --max-size 300K
+
+    mpi_killed "datagrams, killed peer, $link" no --link "$link" "${mode[@]}" \
+        --mca btl_verbs_peer_timeout 6 -- --size 300K
+    mpi_killed "datagrams, killed peer, $link" yes --link "$link" "${mode[@]}" -- --size 64
 done
 
 tap_done

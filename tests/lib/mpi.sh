@@ -8,6 +8,9 @@
 #   mpi_job [OPTIONS] -- PROGRAM [ARGS]          one run; PROGRAM without / is one of tests/mpi
 #   mpi_all LINK RANKS [OPTIONS]    every program, with the work of a CI run
 #   mpi_tiny LINK [OPTIONS]         the programs that fill queues, with queues that fill at once
+#   mpi_killed WHAT yes|no [OPTIONS] -- [ARGS]   rank 1 of 4 dies in mid-transfer: the job ends within
+#                                   seconds, says why and leaves nothing; "no": the launcher is kept
+#                                   from seeing the death, so the transport itself must notice
 #   mpi_counted COUNTER NAME        passes if the last job's programs, run with --counters, counted
 #                                   at least one COUNTER of the transport (btl_verbs_COUNTER)
 #
@@ -131,4 +134,41 @@ mpi_tiny() {
         mpi_options[3]=2
         _mpi_case "$what" 1 pingpong --max-size 300K
     done
+}
+
+mpi_killed() {
+    local what="$1, the launcher sees it: $2" seen=$2 options=() out=$TAP_TMP/killed begin status took
+    local command=("$BUILD/tests/mpi/killed")
+    shift 2
+    while [ "$1" != -- ]; do
+        options+=("$1")
+        shift
+    done
+    shift
+    if [ "$seen" = no ]; then
+        # a shell stays behind in the victim's place
+        # shellcheck disable=SC2016 # the shell that runs it expands them
+        printf '%s\n' '#!/bin/sh' '"$@"' 'status=$?' '[ $status -ne 137 ] || sleep 25' \
+            'exit $status' >"$TAP_TMP/survivor"
+        chmod +x "$TAP_TMP/survivor"
+        command=("$TAP_TMP/survivor" "${command[@]}")
+    fi
+    mpi_job --ranks 4 "${options[@]}" -- "${command[@]}" --step 50 --timeout 25 "$@" >"$out" 2>&1
+    status=$?
+    begin=$(sed -n 's/.*dies in round [0-9]* at \([0-9]*\).*/\1/p' "$out")
+    took=$(($(date +%s) - ${begin:-0}))
+    tap_like "$out" 'dies in round' "$what: it died in mid-transfer"
+    tap_run "$what: the job failed (status $status)" 5 \
+        test $status -ne 0 -a $status -ne 124 -a $status -ne 125
+    tap_run "$what: it ended within seconds ($took s)" 5 test $took -le 15
+    tap_unlike "$out" 'FAIL|had not ended|left .* behind|Segmentation|[Aa]ssert' \
+        "$what: no rank hung, nothing is left"
+    if [ "$seen" = no ]; then
+        tap_like "$out" 'local:.*host node' "$what: a report names this end"
+        tap_like "$out" 'remote:.*host node1 rank 1' "$what: and the dead peer"
+    else
+        # whoever is first: the launcher, or a peer whose report ends the job
+        tap_like "$out" 'signal 9|the connection to rank 1 on host node1 is lost' \
+            "$what: the dead rank is named"
+    fi
 }

@@ -5,6 +5,8 @@
  * ends the job as soon as it sees the death, unless it is told not to (mpirun --enable-recovery);
  * then the transport itself has to notice.
  */
+#include <time.h>
+
 #include "check.h"
 
 int main(int argc, char **argv)
@@ -48,7 +50,8 @@ int main(int argc, char **argv)
             }
         }
         if (round == step && chk.rank == (int)victim) {
-            printf("rank %d dies in round %llu\n", chk.rank, (unsigned long long)round);
+            printf("rank %d dies in round %llu at %lld\n", chk.rank, (unsigned long long)round,
+                   (long long)time(NULL));
             fflush(stdout);
             kill(getpid(), SIGKILL);
         }
