@@ -63,6 +63,7 @@ program "threads" "$BUILD/softhca_t_threads"
 program "threads, deferred" SOFTHCA_EXEC=deferred "$BUILD/softhca_t_threads"
 program "fork" "$BUILD/softhca_t_fork"
 program "memory lock limit" SOFTHCA_MEMLOCK=65536 "$BUILD/softhca_t_control" memlock
+program "arming with entries" SOFTHCA_ARM=pending "$BUILD/softhca_t_control" pending
 
 # ---- misuse that only deferred execution shows ----
 

@@ -31,6 +31,9 @@ mpi() {
         "${options[@]}" -- "$BUILD/tests/mpi/$program" "$@"
 }
 
+# openib registers more than an ordinary user's `ulimit -l`, and waits for ever when it may not.
+export SOFTHCA_MEMLOCK=unlimited
+
 # counted COUNTER NAME: the run before used this operation
 counted() {
     local total

@@ -14,6 +14,8 @@ set -u
 
 tap_have ucx_perftest || tap_skip_all "ucx-utils is not installed"
 
+# UCX registers more than an ordinary user's `ulimit -l`.
+export SOFTHCA_MEMLOCK=unlimited
 rc=rc_verbs,ud_verbs,self
 ud=ud_verbs,self
 

@@ -225,6 +225,9 @@ vrb_mpirun() (
         *,openib,*)
             # openib shuns InfiniBand by default, and warns of devices it has no parameters for
             cmd+=(--mca btl_openib_allow_ib 1 --mca btl_openib_warn_no_device_params_found 0)
+            # Its connection manager polls, then arms, and never looks again: it counts on adapters
+            # that tell of what came in between.
+            export SOFTHCA_ARM=${SOFTHCA_ARM:-pending}
             ;;
         esac
     elif [ "$pml" = ucx ]; then

@@ -58,6 +58,11 @@ static void read_env(void)
     if (s && *s && strcmp(s, "deferred") && strcmp(s, "sync")) {
         shca_log("SOFTHCA_EXEC=%s: neither sync nor deferred; taken as sync", s);
     }
+    s = getenv("SOFTHCA_ARM");
+    shca.arm_pending = s && !strcmp(s, "pending");
+    if (s && *s && strcmp(s, "pending") && strcmp(s, "new")) {
+        shca_log("SOFTHCA_ARM=%s: neither new nor pending; taken as new", s);
+    }
     s = getenv("SOFTHCA_CHECK");
     shca.check = s && *s && *s != '0';
     s = getenv("SOFTHCA_BOUNCE");

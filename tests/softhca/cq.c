@@ -214,6 +214,22 @@ int shca_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
     return got;
 }
 
+/* An entry that is there already and that this kind of arming waits for. */
+static bool entry_waits(struct sm_cq *c, bool solicited_only)
+{
+    uint64_t prod = atomic_load_explicit(&c->prod, memory_order_acquire);
+
+    for (uint64_t i = atomic_load_explicit(&c->cons, memory_order_relaxed); i != prod; i++) {
+        const struct sm_cqe *e = slot(c, i);
+
+        if (!(e->flags & SM_CQE_DEAD) &&
+            (!solicited_only || (e->flags & SM_CQE_SOLICITED) || e->status != IBV_WC_SUCCESS)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 int shca_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 {
     struct sm_cq *c = shca_cq(ibcq)->sm;
@@ -227,6 +243,9 @@ int shca_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
     while (old < want && !atomic_compare_exchange_weak(&c->armed, &old, want)) {
     }
     atomic_thread_fence(memory_order_seq_cst);
+    if (SHCA_UNLIKELY(shca.arm_pending) && entry_waits(c, solicited_only)) {
+        notify(c, shca_cq(ibcq)->idx, shca_cq(ibcq)->gen, true);
+    }
     return 0;
 }
 

@@ -36,9 +36,10 @@ struct shca {
     uint32_t proc_idx;
     struct sm_proc *proc; /* own slot in the process table; NULL when attached as an observer */
     uint32_t host_idx;
-    int strict;    /* 0: lenient, 1: report, 2: abort */
-    bool deferred; /* work requests run later than they are posted */
-    bool check;    /* compare source buffers between post and execution */
+    int strict;       /* 0: lenient, 1: report, 2: abort */
+    bool deferred;    /* work requests run later than they are posted */
+    bool arm_pending; /* arming a CQ tells of entries that wait already, as mlx5 adapters do */
+    bool check;       /* compare source buffers between post and execution */
     uint32_t bounce;
     uint64_t memlock;        /* bytes; UINT64_MAX: not accounted */
     pthread_mutex_t lock;    /* lists and maps below */

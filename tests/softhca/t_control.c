@@ -213,6 +213,34 @@ static bool readable(int fd, int ms)
     return poll(&p, 1, ms) == 1;
 }
 
+/* Arming while an entry waits: silent, or an event at once with SOFTHCA_ARM=pending. */
+static void arm_late(bool pending)
+{
+    struct opts o = {.channel = true};
+    struct end *a = t_end_on(ctx, &o), *b = t_end_on(ctx, &o);
+    struct ibv_cq *cq = NULL;
+    struct ibv_wc wc;
+    void *cookie;
+
+    t_pair(a, b, &o);
+    t_recv(b, 1, 0, 64);
+    t_send(a, 1, 0, 8);
+    t_wait(a->scq, &wc, 5000);
+    ibv_req_notify_cq(b->rcq, 1);
+    t_ok(!readable(b->ch->fd, 20), "armed for solicited ones: the entry that waits is none");
+    ibv_req_notify_cq(b->rcq, 0);
+    t_ok(readable(b->ch->fd, pending ? 5000 : 20) == pending,
+         pending ? "arming tells of an entry that waits" : "arming is silent on what came before");
+    if (pending && !ibv_get_cq_event(b->ch, &cq, &cookie)) {
+        ibv_ack_cq_events(b->rcq, 1);
+        t_wait(b->rcq, &wc, 5000);
+        ibv_req_notify_cq(b->rcq, 0);
+        t_ok(!readable(b->ch->fd, 20), "... and is silent once it was polled");
+    }
+    t_free(a);
+    t_free(b);
+}
+
 static void cq_events(void)
 {
     struct opts o = {.channel = true};
@@ -388,12 +416,15 @@ int main(int argc, char **argv)
     ctx = t_open();
     if (argc > 1 && !strcmp(argv[1], "memlock")) {
         memlock();
+    } else if (argc > 1 && !strcmp(argv[1], "pending")) {
+        arm_late(true);
     } else {
         transitions();
         paths();
         limits();
         registration();
         cq_events();
+        arm_late(false);
         cq_resize();
         cq_overrun();
         bounce_and_dereg();
