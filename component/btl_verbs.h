@@ -12,6 +12,7 @@
  *   btl_verbs_modex.c      what processes publish about themselves
  *   btl_verbs_proc.c       remote processes and endpoints
  *   btl_verbs_send.c       messages out          btl_verbs_recv.c     messages in
+ *   btl_verbs_heap.c       memory that the heap gives back, and the cache
  *   btl_verbs_rdma.c       put and get           btl_verbs_memory.c   registration and its cache
  *   btl_verbs_error.c      lost peers            btl_verbs_text.c     what is said to the user
  *   btl_verbs_map.c        which way each connection goes
@@ -155,6 +156,10 @@ int mca_btl_verbs_del_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc
                             mca_btl_verbs_endpoint_t **endpoints);
 /* A process that we have no endpoint for wants to connect (vrb_callbacks.unknown). */
 struct vrb_peer *mca_btl_verbs_unknown(void *ctx, struct vrb_rail *rail, uint64_t name);
+/* Any endpoint of the module that has none of the bits in its `attention`; NULL if there is none.
+ */
+mca_btl_verbs_endpoint_t *mca_btl_verbs_some_endpoint(const mca_btl_verbs_module_t *module,
+                                                      uint8_t without);
 /* Drops every endpoint of a module. */
 void mca_btl_verbs_drop_endpoints(mca_btl_verbs_module_t *module);
 
@@ -220,6 +225,11 @@ int mca_btl_verbs_deregister_mem(mca_btl_base_module_t *btl,
 void mca_btl_verbs_rcache_start(mca_btl_verbs_module_t *module);
 /* Ends it, together with registrations that nobody gave back. */
 void mca_btl_verbs_rcache_stop(mca_btl_verbs_module_t *module);
+
+/* ---- btl_verbs_heap.c ---- */
+
+/* Before the first registration that is kept: once per process. */
+void mca_btl_verbs_guard_heap(void);
 
 /* ---- btl_verbs_map.c ---- */
 

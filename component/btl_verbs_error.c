@@ -91,22 +91,10 @@ static void tell_open_mpi(mca_btl_verbs_endpoint_t *endpoint)
     module->error_cb(&module->super, MCA_BTL_VERBS_PEER_LOST_FLAGS, endpoint->proc->opal, text);
 }
 
-void mca_btl_verbs_peer_lost(void *ctx, struct vrb_peer *peer, int status, const char *text)
+/* Nothing can be sent there any more: tells Open MPI and completes what was under way. */
+static void lose(mca_btl_verbs_endpoint_t *endpoint)
 {
-    mca_btl_verbs_module_t *module = ctx;
-    mca_btl_verbs_endpoint_t *endpoint = vrb_peer_user(peer);
-
-    (void)status;
-    if (endpoint == NULL || endpoint->attention & MCA_BTL_VERBS_LOST) {
-        return;
-    }
     endpoint->attention |= MCA_BTL_VERBS_LOST;
-    endpoint->orderly = text == NULL;
-    if (endpoint->orderly || endpoint->leaving || module->closing) {
-        complete_held(endpoint);
-        return;
-    }
-    report(text);
     if (MCA_BTL_VERBS_ERROR_BEFORE_COMPLETIONS) {
         tell_open_mpi(endpoint);
         complete_held(endpoint);
@@ -116,13 +104,37 @@ void mca_btl_verbs_peer_lost(void *ctx, struct vrb_peer *peer, int status, const
     }
 }
 
-/* Every peer of the rail is reported lost as well: this only says why. */
+void mca_btl_verbs_peer_lost(void *ctx, struct vrb_peer *peer, int status, const char *text)
+{
+    mca_btl_verbs_module_t *module = ctx;
+    mca_btl_verbs_endpoint_t *endpoint = vrb_peer_user(peer);
+
+    (void)status;
+    if (endpoint == NULL || endpoint->attention & MCA_BTL_VERBS_LOST) {
+        return;
+    }
+    if (text == NULL || endpoint->leaving || module->closing) {
+        endpoint->attention |= MCA_BTL_VERBS_LOST;
+        endpoint->orderly = text == NULL;
+        complete_held(endpoint);
+        return;
+    }
+    report(text);
+    lose(endpoint);
+}
+
+/* A process that only waits would not find out by itself that nothing can come any more. */
 void mca_btl_verbs_rail_lost(void *ctx, struct vrb_rail *rail, const char *text)
 {
     mca_btl_verbs_module_t *module = ctx;
+    mca_btl_verbs_endpoint_t *endpoint;
 
     (void)rail;
-    if (!module->closing && text != NULL) {
-        report(text);
+    if (module->closing || text == NULL) {
+        return;
+    }
+    report(text);
+    while ((endpoint = mca_btl_verbs_some_endpoint(module, MCA_BTL_VERBS_LOST)) != NULL) {
+        lose(endpoint);
     }
 }

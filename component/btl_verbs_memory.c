@@ -111,6 +111,7 @@ void mca_btl_verbs_rcache_start(mca_btl_verbs_module_t *module)
     if (module->rcache != NULL) {
         return;
     }
+    mca_btl_verbs_guard_heap();
     rcache = mca_rcache_base_module_create("grdma", module, &resources);
     if (rcache == NULL) {
         mca_btl_verbs_note("no registration cache (rcache/grdma): messages are copied");

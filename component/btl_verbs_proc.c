@@ -290,8 +290,8 @@ struct vrb_peer *mca_btl_verbs_unknown(void *ctx, struct vrb_rail *rail, uint64_
     return endpoint != NULL ? endpoint->peer : NULL;
 }
 
-/* Any endpoint of the module that the table still knows. */
-static mca_btl_verbs_endpoint_t *some_endpoint(const mca_btl_verbs_module_t *module)
+mca_btl_verbs_endpoint_t *mca_btl_verbs_some_endpoint(const mca_btl_verbs_module_t *module,
+                                                      uint8_t without)
 {
     mca_btl_verbs_endpoint_t *found = NULL;
     void *value, *node, *next;
@@ -302,6 +302,9 @@ static mca_btl_verbs_endpoint_t *some_endpoint(const mca_btl_verbs_module_t *mod
     rc = opal_hash_table_get_first_key_uint64(&self->procs, &key, &value, &node);
     while (rc == OPAL_SUCCESS && found == NULL) {
         found = ((struct mca_btl_verbs_proc *)value)->endpoints[module->index];
+        if (found != NULL && found->attention & without) {
+            found = NULL;
+        }
         rc = opal_hash_table_get_next_key_uint64(&self->procs, &key, &value, node, &next);
         node = next;
     }
@@ -313,7 +316,7 @@ void mca_btl_verbs_drop_endpoints(mca_btl_verbs_module_t *module)
 {
     mca_btl_verbs_endpoint_t *endpoint;
 
-    while ((endpoint = some_endpoint(module)) != NULL) {
+    while ((endpoint = mca_btl_verbs_some_endpoint(module, 0)) != NULL) {
         endpoint_drop(endpoint);
     }
 }
