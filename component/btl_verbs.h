@@ -13,7 +13,6 @@
  *   btl_verbs_proc.c       remote processes and endpoints
  *   btl_verbs_send.c       messages out          btl_verbs_recv.c     messages in
  *   btl_verbs_heap.c       memory that the heap gives back, and the cache
- *   btl_verbs_heap.c       memory that the heap gives back, and the cache
  *   btl_verbs_rdma.c       put and get           btl_verbs_memory.c   registration and its cache
  *   btl_verbs_error.c      lost peers            btl_verbs_text.c     what is said to the user
  *   btl_verbs_map.c        which way each connection goes
@@ -226,11 +225,6 @@ int mca_btl_verbs_deregister_mem(mca_btl_base_module_t *btl,
 void mca_btl_verbs_rcache_start(mca_btl_verbs_module_t *module);
 /* Ends it, together with registrations that nobody gave back. */
 void mca_btl_verbs_rcache_stop(mca_btl_verbs_module_t *module);
-
-/* ---- btl_verbs_heap.c ---- */
-
-/* Before the first registration that is kept: once per process. */
-void mca_btl_verbs_guard_heap(void);
 
 /* ---- btl_verbs_heap.c ---- */
 

@@ -266,7 +266,7 @@ static int next_work(struct vrb_dgram *d)
     if (d->cur != NULL || d->cur_put != NULL) {
         return 1;
     }
-    if (peer->up) {
+    if (peer->up || peer->failed) {
         return 0; /* what is still queued is for RC, and may be joined to more than one datagram */
     }
     buf = vrb_path_next_message(peer);
@@ -377,9 +377,15 @@ void vrb_dgram_push(struct vrb_dgram *d, uint64_t now)
         return;
     }
     send_again(d, now);
-    while (!peer->failed && sent < BURST && may_send_new(d, now) && next_work(d)) {
-        int ok = d->cur != NULL ? send_message_part(d, now) : send_put_part(d, now);
+    while (sent < BURST) {
+        int ok;
 
+        /* Calls back, and so may push the same peer: window and work are looked at after it. */
+        vrb_path_decline_reads(peer);
+        if (peer->failed || !may_send_new(d, now) || !next_work(d)) {
+            break;
+        }
+        ok = d->cur != NULL ? send_message_part(d, now) : send_put_part(d, now);
         if (!ok) {
             stall(d);
             break;

@@ -62,22 +62,37 @@ struct vrb_buf *vrb_path_next_message(struct vrb_peer *peer)
     return buf;
 }
 
+/* Takes the first operation off the queue. */
+static struct vrb_rdma *next_rdma(struct vrb_peer *peer)
+{
+    struct vrb_rdma *rdma = peer->r_head;
+
+    peer->r_head = rdma->next;
+    if (peer->r_head == NULL) {
+        peer->r_tail = &peer->r_head;
+    }
+    return rdma;
+}
+
+void vrb_path_decline_reads(struct vrb_peer *peer)
+{
+    /* The caller is told at once and asks for something else, which comes back here. */
+    if (peer->declining) {
+        return;
+    }
+    peer->declining = 1;
+    while (only_datagrams(peer) && peer->r_head != NULL && peer->r_head->op != VRB_RDMA_PUT) {
+        vrb_path_rdma_done(peer->rail, next_rdma(peer), VRB_ERR_NOTSUP);
+    }
+    peer->declining = 0;
+}
+
 struct vrb_rdma *vrb_path_next_put(struct vrb_peer *peer)
 {
-    while (only_datagrams(peer) && peer->r_head != NULL) {
-        struct vrb_rdma *rdma = peer->r_head;
-
-        peer->r_head = rdma->next;
-        if (peer->r_head == NULL) {
-            peer->r_tail = &peer->r_head;
-        }
-        if (rdma->op == VRB_RDMA_PUT) {
-            return rdma;
-        }
-        /* Reads need RC: the caller copies instead. */
-        vrb_path_rdma_done(peer->rail, rdma, VRB_ERR_NOTSUP);
+    if (!only_datagrams(peer) || peer->r_head == NULL || peer->r_head->op != VRB_RDMA_PUT) {
+        return NULL;
     }
-    return NULL;
+    return next_rdma(peer);
 }
 
 /* Work is queued on a live peer: see to it that something will wake it. */

@@ -22,7 +22,12 @@ void vrb_path_drain(struct vrb_peer *peer);
 /* The queue's first message, taken out; NULL if there is none. */
 struct vrb_buf *vrb_path_next_message(struct vrb_peer *peer);
 
-/* The next put that has to go as datagrams, taken out; NULL if there is none. */
+/* Refuses the reads at the head of the queue if the peer has no RC and gets none. Runs callbacks,
+ * which may send, and so re-enter whoever calls this. */
+void vrb_path_decline_reads(struct vrb_peer *peer);
+
+/* The next put that has to go as datagrams, taken out; NULL if there is none (or a read is first).
+ */
 struct vrb_rdma *vrb_path_next_put(struct vrb_peer *peer);
 
 /* Starts the RC connection if the peer has become busy enough. */

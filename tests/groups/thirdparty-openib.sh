@@ -53,9 +53,8 @@ counted write "large messages by RDMA write"
 mpi "(eager RDMA)" 2 pingpong --mca btl_openib_use_eager_rdma 1 -- --iterations 1 --max-size 64K
 mpi "(SRQ only)" 4 collectives --mca btl_openib_receive_queues S,65536,128,64,32 -- \
     --iterations 1 --max-size 64K
-# Only the first datagram of each process: openib never resends the last message of its handshake
-# once it is connected itself (udcm_send_timeout), so losing that one hangs it on any device.
-mpi "(lost and doubled datagrams)" 4 collectives \
-    --fault 'ud.drop nth=1;ud.dup every=5' -- --iterations 1 --max-size 16K
-counted fault.ud.drop "datagrams were lost"
+# Doubled datagrams only: openib never resends the last message of its handshake once it is connected
+# itself (udcm_send_timeout), so losing that one hangs it on any device.
+mpi "(doubled datagrams)" 4 collectives --fault 'ud.dup every=5' -- --iterations 1 --max-size 16K
+counted fault.ud.dup "datagrams were doubled"
 tap_done
