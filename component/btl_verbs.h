@@ -60,8 +60,8 @@ extern struct mca_btl_verbs_component mca_btl_verbs_component;
 struct mca_btl_verbs_module {
     mca_btl_base_module_t super; /* first: this is what Open MPI holds */
     struct vrb_rail *rail;
-    int index; /* position among what this process publishes */
-    bool closing;
+    int index;             /* position among what this process publishes */
+    bool closing;          /* finalizing: whom the callbacks would call may be unloaded already */
     bool thresholds_shown; /* by show_map */
     uint64_t max_rdma;     /* bytes of one RDMA operation at the most */
     mca_btl_base_module_error_cb_fn_t error_cb;

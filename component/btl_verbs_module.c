@@ -5,7 +5,7 @@
 #include "btl_verbs.h"
 
 /* Time the rail has for what is still queued when its module ends; its peers had theirs before. */
-#define CLOSE_MS 500
+#define CLOSE_MS 20
 
 mca_btl_base_module_t mca_btl_verbs_template;
 

@@ -9,8 +9,11 @@
 #include "address/vrb_choose.h"
 #include "btl_verbs.h"
 
-/* Time that all ending connections together may wait for what is still queued on them. */
-#define DRAIN_MS 2000
+/* Time that all ending connections together may wait for what is still queued on them. Nobody needs
+ * it any more: before Open MPI ends connections it has synchronised with the other side, when all
+ * that the application waits for has arrived. The other side may have gone meanwhile, so that no
+ * acknowledgement comes. */
+#define DRAIN_MS 50
 
 /* Unreachable peers that a process mentions to a user who asked for verbs. */
 #define MAX_UNREACHABLE_SHOWN 1

@@ -23,6 +23,9 @@ void mca_btl_verbs_rdma_complete(struct vrb_rdma *rdma, int status)
 
     /* Freed first: the callback may well start the next operation. */
     vrb_rdma_free(module->rail, rdma);
+    if (OPAL_UNLIKELY(module->closing)) {
+        return;
+    }
     if (op.own_handle) {
         mca_btl_verbs_deregister_mem(&module->super, op.local_handle);
         op.local_handle = NULL;

@@ -7,6 +7,9 @@ void mca_btl_verbs_recv(void *ctx, struct vrb_peer *peer, uint8_t tag, void *dat
     mca_btl_verbs_module_t *module = ctx;
     mca_btl_verbs_endpoint_t *endpoint = vrb_peer_user(peer);
 
+    if (OPAL_UNLIKELY(module->closing)) {
+        return;
+    }
     /* The table of readers has no entry for the highest tag that a byte can hold. */
     if (OPAL_UNLIKELY(tag >= MCA_BTL_TAG_MAX)) {
         return;

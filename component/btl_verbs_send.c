@@ -105,6 +105,10 @@ void mca_btl_verbs_send_complete(struct vrb_buf *buf, int status)
     struct mca_btl_verbs_frag *frag = vrb_buf_user(buf);
     uint32_t flags = frag->base.des_flags; /* the callback may free the descriptor */
 
+    if (OPAL_UNLIKELY(frag->module->closing)) {
+        vrb_buf_free(buf);
+        return;
+    }
     if (OPAL_LIKELY(frag->base.des_cbfunc != NULL)) {
         frag->base.des_cbfunc(&frag->module->super, frag->endpoint, &frag->base, status);
     }
