@@ -275,6 +275,7 @@ vrb_mpirun() (
         wait "$job" 2>/dev/null
     fi
     kill "$sleeper" 2>/dev/null
+    sleeper='' # its number may soon be another process's
 
     # --- nothing may be left
     for ((i = 0; i < 20; i++)); do

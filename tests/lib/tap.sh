@@ -37,9 +37,13 @@ _tap_exit() {
 
 # A group that stops half-way prints no plan, so runtests counts it as failed.
 trap _tap_exit EXIT
-trap 'exit 129' HUP
-trap 'exit 130' INT
-trap 'exit 143' TERM
+_tap_stopped() {
+    echo "Bail out! stopped by SIG$1 after $TAP_COUNT results"
+    exit "$2"
+}
+trap '_tap_stopped HUP 129' HUP
+trap '_tap_stopped INT 130' INT
+trap '_tap_stopped TERM 143' TERM
 
 tap_diag() {
     printf '%s\n' "$@" | sed 's/^/# /'
