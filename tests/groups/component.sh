@@ -58,6 +58,7 @@ sed -n 's/^| `btl_verbs_\([a-z_]*\)` | \([0-9][0-9]*\) |.*/\1 \2/p' "$TOP/docs/p
     >"$TAP_TMP/defaults"
 wrong=
 while read -r name value; do
+    grep -qx "$name" "$TAP_TMP/params" || continue # another series has it
     # Parameters of the other Open MPI series are documented, and not here.
     grep -qx "$name" "$TAP_TMP/existing" || continue
     shown=$(sed -n "s/^mca:btl:verbs:param:btl_verbs_$name:value:\"*\([^\"]*\)\"*\$/\1/p" "$TAP_TMP/info")
@@ -100,8 +101,8 @@ here() { # here ARGS...: two ranks on this machine, with the component in the pa
         --mca mpi_yield_when_idle 1 --mca btl_tcp_if_include lo \
         --mca mca_base_component_path "$path" "$@" "$program"
 }
-said() { # all but the program's own line, and what PMIx says of a folder that is not its own
-    grep -Ev '^PASS |has bad prefix - expected:|^[[:space:]]*(lib)?pmix_mca_$|^or$' "$TAP_OUT"
+said() { # all but the program's own line, and what PMIx and the launcher say for themselves
+    grep -Ev '^PASS |plm:ssh: Warning: setpgid|has bad prefix - expected:|^[[:space:]]*(lib)?pmix_mca_$|^or$' "$TAP_OUT"
 }
 
 if [ -n "$(ls /sys/class/infiniband 2>/dev/null)" ]; then
