@@ -33,11 +33,11 @@ tap_run "and what was written is there" 5 test -e "$TAP_TMP/shared/made"
 
 # --- limits
 begin=$SECONDS
-BUILD=$TAP_TMP/build "$run" --timeout 8 -- sleep 600 >"$TAP_TMP/out" 2>&1
+BUILD=$TAP_TMP/kept "$run" --timeout 8 -- sleep 600 >"$TAP_TMP/out" 2>&1
 tap_is $? 124 "a hung guest is ended at its time limit"
 tap_run "within seconds of it ($((SECONDS - begin)) s)" 5 test $((SECONDS - begin)) -le 20
-tap_run "and its console is kept" 5 bash -c 'ls "$1"/build/kernel-logs/*.log' - "$TAP_TMP"
-BUILD=$TAP_TMP/build "$run" --timeout 60 -- bash -c 'echo c >/proc/sysrq-trigger; sleep 60' \
+tap_run "and its console is kept" 5 bash -c 'ls "$1"/kept/kernel-logs/*.log' - "$TAP_TMP"
+BUILD=$TAP_TMP/kept "$run" --timeout 60 -- bash -c 'echo c >/proc/sysrq-trigger; sleep 60' \
     >"$TAP_TMP/out" 2>&1
 tap_is $? 125 "a guest that panics is told from a command that fails"
 tap_like "$TAP_TMP/out" 'panic|sysrq' "and what it said last is shown"

@@ -6,12 +6,13 @@
 #                              reason, where one of them cannot be had here
 #   kernel_suite DEBIAN SECONDS PART...    the parts of tests/kernel/suite in a guest, as tests of ours
 #
-# Environment: VRB_KERNEL=1 lets the groups run at all; KERNEL_FULL=1, KERNEL_MODES and KERNEL_TEST_LIMIT as in tests/kernel/suite.
+# Environment: VRB_KERNEL=1 lets the groups run at all; KERNEL_FULL=1, KERNEL_MODES and
+# KERNEL_TEST_LIMIT as in tests/kernel/suite.
 
 kernel_needs() {
     local debian reason
     if [ "${VRB_KERNEL:-0}" != 1 ]; then
-        tap_skip_all "asked for with VRB_KERNEL=1 only: the wire tests still hang in mode ud after a blackout or link down"
+        tap_skip_all "asked for with VRB_KERNEL=1 only: mode ud still hangs after a blackout or link down"
     fi
     if [ "$(id -u)" -ne 0 ]; then
         tap_skip_all "roots of guests are made and entered as root only"
