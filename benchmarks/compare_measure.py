@@ -52,7 +52,9 @@ class Setup:
         # lines of dashes say nothing; a reader elsewhere has other folders
         lines = [line.strip() for line in output.splitlines() if line.strip("- \t")]
         text = what + ": " + (" / ".join(lines[-3:]) if lines else "no output")
-        self.failures.append(text.replace(self.build + "/", "_build/").replace(self.top + "/", ""))
+        text = text.replace(self.build + "/", "_build/").replace(self.top + "/", "")
+        temporary = re.escape(tempfile.gettempdir()) + r"/tmp\w+"
+        self.failures.append(re.sub(temporary, "TMP", text))
 
 
 def prefixed(setup, command):

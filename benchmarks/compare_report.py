@@ -89,6 +89,12 @@ def figures(run, link, test, scale=1.0):
     return table(header, rows)
 
 
+def overlap(run, link, key):
+    """The rounds of both overlap: this run does not tell which of the two is faster."""
+    ours, theirs = (spread(run, link, p, key) for p in ("verbs", "ucx"))
+    return ours[0] <= theirs[1] and theirs[0] <= ours[1]
+
+
 def aims(run):
     """What users ask first: is it as fast as the best known transport on this device?"""
     rows = []
@@ -103,7 +109,8 @@ def aims(run):
             unit = "us" if at_most else "MB/s"
             rows.append([what + ", " + LINKS[link], "%s %s" % (number(ours), unit),
                          "%s %s" % (number(theirs), unit), ratio(ours, theirs), aim,
-                         "met" if good else "missed"])
+                         ("met" if good else "missed") +
+                         (", spreads overlap" if overlap(run, link, key) else "")])
     return rows
 
 
