@@ -73,8 +73,8 @@ run make make -s "-j$jobs" all
 if [ "$want_check" -eq 1 ]; then
     run "make check" make -s "-j$jobs" check TESTS=
 fi
-if [ ! -e "$stamp" ] || [ -n "$(find . -newer "$stamp" \( -name '*.la' -o -name '*.so' -o \
-    -name '*.txt' -o -name Makefile \) -print -quit)" ]; then
+if [ ! -e "$stamp" ] || [ -n "$(find . "$TOP/contrib/modules" -newer "$stamp" \( -name '*.la' -o -name '*.so' -o \
+    -name '*.txt' -o -name '*.in' -o -name Makefile \) -print -quit)" ]; then
     run "make install" make -s install
     : >"$stamp"
 fi

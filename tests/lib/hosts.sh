@@ -8,7 +8,8 @@
 #   --hosts N          number of simulated hosts (2), named node0, node1, ...
 #   --link ib|roce|all which devices a host has: shca0 (ib), shca1 (roce) or both (ib)
 #   --btl LIST         BTLs (self,verbs); "openib" gets the parameters it needs on our device
-#   --pml NAME         ob1 (default), ucx, cm
+#   --pml NAME         ob1 (default), ucx, cm; none: no transport is named, so that the environment
+#                      (a loaded module) decides, and --btl is not used
 #   --ucx-tls LIST     transports of UCX with --pml ucx (rc_verbs,ud_verbs,self)
 #   --mca NAME VALUE   one more MCA parameter
 #   --env NAME=VALUE   one more environment variable of the ranks
@@ -210,7 +211,7 @@ vrb_mpirun() (
     fi
 
     # --- the transport
-    cmd+=(--mca pml "$pml")
+    [ "$pml" = none ] || cmd+=(--mca pml "$pml")
     if [ "$pml" = ob1 ]; then
         cmd+=(--mca btl "$btl")
         case ,$btl, in
