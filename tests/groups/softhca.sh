@@ -90,6 +90,8 @@ faults() {
 }
 for dev in shca0 shca1; do
     faults "port.down dev=$dev at=100ms for=300ms" port
+    program "port down, $dev" T_DEV=$dev SOFTHCA_DOWN=error \
+        SOFTHCA_FAULTS="port.down dev=$dev at=100ms for=300ms" "$BUILD/softhca_t_faults" down
     faults "dev.fatal dev=$dev at=100ms" fatal
     faults "gid.set dev=$dev at=50ms index=5 gid=::ffff:10.9.9.9; lid.set dev=$dev at=150ms lid=0x99" \
         addresses

@@ -63,6 +63,11 @@ static void read_env(void)
     if (s && *s && strcmp(s, "pending") && strcmp(s, "new")) {
         shca_log("SOFTHCA_ARM=%s: neither new nor pending; taken as new", s);
     }
+    s = getenv("SOFTHCA_DOWN");
+    shca.down_breaks = s && !strcmp(s, "error");
+    if (s && *s && strcmp(s, "error") && strcmp(s, "drop")) {
+        shca_log("SOFTHCA_DOWN=%s: neither drop nor error; taken as drop", s);
+    }
     s = getenv("SOFTHCA_CHECK");
     shca.check = s && *s && *s != '0';
     s = getenv("SOFTHCA_BOUNCE");

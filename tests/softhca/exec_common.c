@@ -114,13 +114,15 @@ void shca_qp_error(struct sm_qp *sm, uint32_t event)
     shca_proc_poke(sm->o.proc);
 }
 
-/* A request of ours failed: RC QPs go to the error state, UD QPs to SQE (receiving goes on). */
-static void fail(struct shca_qp *qp, const struct shca_wqe *w, enum ibv_wc_status status)
+/* A request of ours failed: RC QPs go to the error state, UD QPs to SQE (receiving goes on) unless
+ * it is `fatal`. */
+static void fail(struct shca_qp *qp, const struct shca_wqe *w, enum ibv_wc_status status,
+                 bool fatal)
 {
     complete(qp, w, status, 0);
     qp->sq_done++;
     shca_qp_lock(qp->sm);
-    if (qp->sm->type != IBV_QPT_RC && status != IBV_WC_WR_FLUSH_ERR) {
+    if (qp->sm->type != IBV_QPT_RC && status != IBV_WC_WR_FLUSH_ERR && !fatal) {
         if (atomic_load(&qp->sm->o.state) == IBV_QPS_RTS + 1) {
             atomic_store(&qp->sm->o.state, IBV_QPS_SQE + 1);
         }
@@ -191,6 +193,11 @@ static bool run_one(struct shca_qp *qp)
     if (SHCA_UNLIKELY(shca.check)) {
         shca_check_source(qp, w);
     }
+    if (SHCA_UNLIKELY(shca.down_breaks) &&
+        qp->ctx->sm->ports[qp->sm->port_num - 1].state != IBV_PORT_ACTIVE) {
+        fail(qp, w, IBV_WC_LOC_QP_OP_ERR, true);
+        return true;
+    }
     out = qp->sm->type == IBV_QPT_UD ? shca_exec_ud(qp, w, &res) : shca_exec_rc(qp, w, &res);
     switch (out) {
     case SHCA_DONE:
@@ -213,7 +220,7 @@ static bool run_one(struct shca_qp *qp)
         return false;
     }
     if (SHCA_UNLIKELY(res.status != IBV_WC_SUCCESS)) {
-        fail(qp, w, res.status);
+        fail(qp, w, res.status, false);
         return true;
     }
     complete(qp, w, IBV_WC_SUCCESS, res.byte_len);

@@ -39,6 +39,7 @@ struct shca {
     int strict;       /* 0: lenient, 1: report, 2: abort */
     bool deferred;    /* work requests run later than they are posted */
     bool arm_pending; /* arming a CQ tells of entries that wait already, as mlx5 adapters do */
+    bool down_breaks; /* sending while the port is down is a local error that breaks the QP */
     bool check;       /* compare source buffers between post and execution */
     uint32_t bounce;
     uint64_t memlock;        /* bytes; UINT64_MAX: not accounted */

@@ -51,6 +51,60 @@ static void port_flap(void)
     t_free(d);
 }
 
+static int send_ud(struct end *from, struct ibv_ah *ah, const struct end *to)
+{
+    struct t_wr w;
+
+    t_wr(from, &w, IBV_WR_SEND, 3, 0, 8);
+    w.wr.wr.ud.ah = ah;
+    w.wr.wr.ud.remote_qpn = to->qp->qp_num;
+    w.wr.wr.ud.remote_qkey = 0x1234;
+    return t_post(from, &w);
+}
+
+/* port.down at=100ms for=300ms, SOFTHCA_DOWN=error */
+static void down_breaks(void)
+{
+    static const struct opts ud = {.type = IBV_QPT_UD};
+    struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+    struct end *a, *b, *c, *d, *idle, *peer;
+    struct ibv_ah_attr attr;
+    struct ibv_ah *ah;
+    struct addr to;
+
+    make_pair(&a, &b, &patient);
+    make_pair(&c, &d, &ud);
+    make_pair(&idle, &peer, &ud);
+    to = t_addr(d);
+    t_ah(c, &to, &attr);
+    ah = ibv_create_ah(c->pd, &attr);
+    t_recv(a, 1, 0, 64);
+    t_recv(c, 2, 0, 64);
+    t_ok(t_async(ctx, IBV_EVENT_PORT_ERR, 5000), "the port goes down: PORT_ERR");
+    t_send(a, 2, 0, 8);
+    t_expect(a->scq, IBV_WC_LOC_QP_OP_ERR, 2, "a request on an RC QP fails at once");
+    t_expect(a->rcq, IBV_WC_WR_FLUSH_ERR, 1, "... and its receives are flushed");
+    send_ud(c, ah, d);
+    t_expect(c->scq, IBV_WC_LOC_QP_OP_ERR, 3, "one on a UD QP as well");
+    t_ok(t_state(c) == IBV_QPS_ERR, "... which is in error");
+    t_expect(c->rcq, IBV_WC_WR_FLUSH_ERR, 2, "... and its receives are flushed");
+    t_ok(t_state(idle) == IBV_QPS_RTS, "a QP that sent nothing is not touched");
+    t_ok(t_async(ctx, IBV_EVENT_PORT_ACTIVE, 5000), "it comes up: PORT_ACTIVE");
+    t_ok(t_state(c) == IBV_QPS_ERR, "which mends nothing");
+    t_ok(!ibv_modify_qp(c->qp, &reset, IBV_QP_STATE), "but the QP can be reset");
+    t_connect(c, &to, &ud);
+    t_recv(d, 4, 0, 2048);
+    send_ud(c, ah, d);
+    t_expect(d->rcq, IBV_WC_SUCCESS, 4, "... and sends again");
+    ibv_destroy_ah(ah);
+    t_free(a);
+    t_free(b);
+    t_free(c);
+    t_free(d);
+    t_free(idle);
+    t_free(peer);
+}
+
 /* dev.fatal at=100ms */
 static void fatal(void)
 {
@@ -259,6 +313,8 @@ int main(int argc, char **argv)
     ctx = t_open();
     if (!strcmp(what, "port")) {
         port_flap();
+    } else if (!strcmp(what, "down")) {
+        down_breaks();
     } else if (!strcmp(what, "fatal")) {
         fatal();
     } else if (!strcmp(what, "addresses")) {
@@ -272,7 +328,8 @@ int main(int argc, char **argv)
     } else if (!strcmp(what, "queues")) {
         queues();
     } else {
-        fprintf(stderr, "usage: t_faults port|fatal|addresses|rc RULE|ud RULE|control|queues\n");
+        fprintf(stderr,
+                "usage: t_faults port|down|fatal|addresses|rc RULE|ud RULE|control|queues\n");
         return 2;
     }
     ibv_close_device(ctx);
