@@ -12,12 +12,13 @@
 struct number {
     const char *name, *help;
     size_t offset;  /* in struct vrb_config */
-    unsigned bytes; /* of that field: 1 or 4 */
-    unsigned most;  /* for fields of one byte: what fits is not yet what makes sense */
+    unsigned bytes; /* of that field: 1, 2 or 4 */
+    unsigned most;  /* for shorter fields: what fits is not yet what makes sense */
     mca_base_var_info_lvl_t level;
 };
 
 #define WORD(field) offsetof(struct vrb_config, field), 4, UINT32_MAX
+#define HALF(field) offsetof(struct vrb_config, field), 2, UINT16_MAX
 #define BYTE(field, most) offsetof(struct vrb_config, field), 1, most
 
 static const struct number numbers[] = {
@@ -46,8 +47,14 @@ static const struct number numbers[] = {
     {"sl", "Service level of all packets (0 to 15). On Ethernet it selects the priority.",
      BYTE(sl, 15), OPAL_INFO_LVL_4},
     {"traffic_class",
-     "Traffic class of packets with a global header: on RoCEv2 the DSCP (times 4) and ECN bits.",
+     "Traffic class of packets with a global header: on RoCEv2 the DSCP (times 4) and ECN bits. 0: "
+     "what the driver has been told for the port, else 0.",
      BYTE(tclass, 255), OPAL_INFO_LVL_4},
+    {"pkey",
+     "InfiniBand partition to use, by its key (0x8001; the membership bit does not count). 0: one "
+     "of "
+     "which the port is a full member, the default partition first.",
+     HALF(pkey), OPAL_INFO_LVL_3},
     {"credits", "Packets that one peer may have on their way to this process.", WORD(credits),
      OPAL_INFO_LVL_5},
     {"recv_buffers",
@@ -78,7 +85,9 @@ static unsigned field_get(const struct number *n, const struct vrb_config *cfg)
 {
     const char *p = (const char *)cfg + n->offset;
 
-    return n->bytes == 1 ? *(const uint8_t *)p : *(const uint32_t *)(const void *)p;
+    return n->bytes == 1   ? *(const uint8_t *)p
+           : n->bytes == 2 ? *(const uint16_t *)(const void *)p
+                           : *(const uint32_t *)(const void *)p;
 }
 
 static void field_set(const struct number *n, struct vrb_config *cfg, unsigned value)
@@ -94,7 +103,11 @@ static void field_set(const struct number *n, struct vrb_config *cfg, unsigned v
                                value, n->most, n->most);
         value = n->most;
     }
-    *(uint8_t *)p = (uint8_t)value;
+    if (n->bytes == 2) {
+        *(uint16_t *)(void *)p = (uint16_t)value;
+    } else {
+        *(uint8_t *)p = (uint8_t)value;
+    }
 }
 
 static void mode_register(const mca_base_component_t *me, struct mca_btl_verbs_params *params,

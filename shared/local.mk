@@ -2,8 +2,8 @@
 
 # The transport core. Pure parts first (no clock, no verbs call), then those that drive a device.
 noinst_LTLIBRARIES += libvrb.la
-libvrb_la_LIBADD = $(IBVERBS_LIBS)
-libvrb_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
+libvrb_la_LIBADD = $(IBVERBS_LIBS) $(NETLINK_LIBS)
+libvrb_la_CFLAGS = $(AM_CFLAGS) $(NETLINK_CFLAGS) -fvisibility=hidden
 libvrb_la_SOURCES = \
 	shared/vrb.h \
 	shared/address/vrb_address.c \
@@ -12,8 +12,12 @@ libvrb_la_SOURCES = \
 	shared/address/vrb_ah.h \
 	shared/address/vrb_choose.c \
 	shared/address/vrb_choose.h \
+	shared/device/vrb_facts.c \
+	shared/device/vrb_facts.h \
 	shared/device/vrb_filter.c \
 	shared/device/vrb_filter.h \
+	shared/device/vrb_net.c \
+	shared/device/vrb_net.h \
 	shared/device/vrb_port.c \
 	shared/device/vrb_query.c \
 	shared/device/vrb_query.h \

@@ -51,7 +51,8 @@ struct vrb_config {
     uint8_t ib_timeout;       /* QP timeout: 4.096 us * 2^n (IBTA 9.7.6.1.3) */
     uint8_t ib_retry_count;   /* 0 .. 7 */
     uint8_t sl;               /* service level */
-    uint8_t tclass;           /* GRH traffic class */
+    uint8_t tclass;           /* GRH traffic class; 0: the port's own default, if it has one */
+    uint16_t pkey;            /* partition by its key; 0 = choose (address/vrb_choose.h) */
     uint8_t threads;          /* take locks */
     uint8_t mode;             /* enum vrb_mode */
     uint32_t ud_buffers;      /* receive buffers of the UD QP (one MTU each) */
@@ -112,7 +113,7 @@ struct vrb_port {
     uint32_t speed_mbps; /* 0 = unknown */
     uint64_t max_msg_sz; /* longest RDMA operation */
     int atomics;         /* the device does 64-bit atomics */
-    char why[128];       /* why it is not usable, in words; "" if it is */
+    char why[192];       /* why it is not usable, in words; "" if it is */
 };
 
 /* Lists the ports of all devices that the filter lets through (include, exclude: see

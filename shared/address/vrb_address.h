@@ -24,14 +24,30 @@ enum vrb_gid_type {
 #define VRB_GID_LEN 16
 
 /* GIDs a port publishes at the most; a host with more useful ones publishes the best. */
-#define VRB_MAX_GIDS 8
+#define VRB_MAX_GIDS 16
+
+/* Partition keys a port publishes at the most, to explain why two ends do not meet. */
+#define VRB_MAX_PKEYS 8
 
 /* Ports (rails) a process publishes at the most. */
 #define VRB_MAX_RAILS 8
 
+/* What an address's network device is known to be able to do. Values travel. */
+enum vrb_gid_flags {
+    VRB_GID_ROUTED = 1, /* it has a route through a gateway */
+};
+
+/* vrb_gid.vlan: 1 .. 4094 is a tag, 0 = unknown. */
+#define VRB_VLAN_UNTAGGED 0xfff
+
+/* An address, and what its owner knows of the network behind it. 0 = unknown throughout. */
 struct vrb_gid {
     uint8_t raw[VRB_GID_LEN]; /* network byte order, as ibv_gid.raw */
     uint8_t type;             /* enum vrb_gid_type */
+    uint8_t plen;             /* bits of raw that name the subnet: IPv4 /24 is 120 */
+    uint8_t mtu;              /* enum ibv_mtu that the network device leaves room for */
+    uint8_t flags;            /* enum vrb_gid_flags */
+    uint16_t vlan;
     uint16_t index; /* in the owner's GID table: meaningful to its owner only, not packed */
 };
 
@@ -41,6 +57,7 @@ struct vrb_address {
     uint8_t lmc;          /* IB: the port answers to 2^lmc LIDs */
     uint8_t grh_required; /* IB: the port wants a GRH on every packet */
     uint8_t num_gids;     /* 0 .. VRB_MAX_GIDS; RoCE needs at least one */
+    uint8_t num_pkeys;    /* 0 .. VRB_MAX_PKEYS */
     uint16_t lid;         /* IB: base LID, host byte order; 0 on RoCE */
     uint16_t pkey;        /* partition key in use; bit 15 = full member */
     uint32_t ud_qpn;      /* 24 bits: the UD QP that takes the handshake */
@@ -48,6 +65,7 @@ struct vrb_address {
     uint32_t qkey;        /* Q_Key of that QP: random, so that only peers told of it reach it */
     uint32_t recv_size;   /* payload bytes that fit one receive buffer (RC eager) */
     uint32_t speed_mbps;  /* link speed times width, 0 = unknown */
+    uint16_t pkeys[VRB_MAX_PKEYS]; /* all that the port is a member of */
     struct vrb_gid gids[VRB_MAX_GIDS];
 };
 
@@ -65,6 +83,21 @@ int vrb_address_pack(const struct vrb_address *addr, int n, uint8_t *buf, size_t
  * (each address carries its own packed length), so that later versions can add fields. */
 int vrb_address_unpack(const uint8_t *buf, size_t len, struct vrb_address *addr, const char **why);
 
+/* Process-level entries behind the ports: {u8 tag, u8 length, bytes}, repeated. Unknown tags are
+ * skipped, so that they can be added without a new version.
+ *
+ * Appends one to the `used` bytes of a blob in buf. Returns the bytes then used, or VRB_ERR_ARG. */
+enum vrb_address_extra {
+    VRB_EXTRA_TCP = 1, /* where the handshake is answered over TCP */
+};
+int vrb_address_extra_put(uint8_t *buf, size_t used, size_t len, uint8_t tag, const void *data,
+                          uint8_t data_len);
+
+/* The entry of that tag in a blob that vrb_address_unpack() took; its length goes to *data_len.
+ * NULL when it is not there. */
+const uint8_t *vrb_address_extra_get(const uint8_t *buf, size_t len, uint8_t tag,
+                                     uint8_t *data_len);
+
 /* "LID 17 (0x11)" or "GID ::ffff:10.77.1.2 (RoCE v2)": the form used in every message.
  * Returns buf. gid may be NULL. */
 const char *vrb_address_text(const struct vrb_address *addr, const struct vrb_gid *gid, char *buf,
@@ -77,5 +110,8 @@ const char *vrb_gid_text(const struct vrb_gid *gid, char *buf, size_t len);
 int vrb_gid_is_link_local(const uint8_t raw[VRB_GID_LEN]);
 int vrb_gid_is_ipv4(const uint8_t raw[VRB_GID_LEN]);
 int vrb_gid_is_empty(const uint8_t raw[VRB_GID_LEN]);
+
+/* True for what never leaves its link: fe80::/10, and 169.254.0.0/16 (RFC 3927). */
+int vrb_gid_is_link_scope(const uint8_t raw[VRB_GID_LEN]);
 
 #endif

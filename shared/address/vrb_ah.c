@@ -18,6 +18,7 @@ void vrb_ah_fill(struct ibv_ah_attr *attr, const struct vrb_path *path, uint8_t 
         attr->grh.sgid_index = (uint8_t)path->sgid_index;
         attr->grh.hop_limit = path->hop_limit;
         attr->grh.traffic_class = path->tclass;
+        attr->grh.flow_label = path->flow_label;
         memcpy(attr->grh.dgid.raw, path->dgid.raw, VRB_GID_LEN);
     }
 }

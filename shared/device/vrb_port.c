@@ -6,71 +6,33 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/vrb_facts.h"
 #include "device/vrb_filter.h"
-#include "device/vrb_query.h"
 #include "vrb.h"
 
 struct found {
     struct vrb_port *ports;
     int n, room;
+    struct vrb_net net;
     char exists[512]; /* "dev:port, dev:port": for the message about unknown names */
 };
 
-static const char *unusable(const struct ibv_context *ctx, const struct ibv_port_attr *attr,
-                            const struct vrb_port *p, int gids)
-{
-    if (ctx->device->transport_type == IBV_TRANSPORT_IWARP) {
-        return "it is an iWARP device, which this transport does not serve";
-    }
-    if (ctx->device->transport_type != IBV_TRANSPORT_IB) {
-        return "its transport is neither InfiniBand nor RoCE";
-    }
-    if (p->link == 0) {
-        return "its link layer is unknown";
-    }
-    if (!p->active) {
-        return attr->state == IBV_PORT_INIT ? "the port waits for the subnet manager (state INIT)"
-                                            : "the port is down";
-    }
-    if (p->link == VRB_LINK_IB && attr->lid == 0) {
-        return "the port has no LID: no subnet manager has configured it";
-    }
-    if (p->link == VRB_LINK_ROCE && gids == 0) {
-        return "the port has no GID: its network interface is down or has no address";
-    }
-    return NULL;
-}
-
 static void describe_port(struct ibv_context *ctx, const struct ibv_device_attr *dev, int port,
-                          struct vrb_port *p)
+                          const struct vrb_net *net, struct vrb_port *p)
 {
-    struct vrb_gid gids[VRB_MAX_GIDS];
-    struct ibv_port_attr attr;
-    const char *why;
+    struct vrb_facts f;
 
-    snprintf(p->dev, sizeof(p->dev), "%s", ibv_get_device_name(ctx->device));
-    p->port = (uint8_t)port;
-    if (ibv_query_port(ctx, (uint8_t)port, &attr) != 0) {
-        snprintf(p->why, sizeof(p->why), "the port cannot be queried: %s", strerror(errno));
-        return;
-    }
-    /* Devices older than the field say 0, and are InfiniBand. */
-    p->link = attr.link_layer == IBV_LINK_LAYER_ETHERNET ? VRB_LINK_ROCE
-              : attr.link_layer == IBV_LINK_LAYER_INFINIBAND ||
-                      attr.link_layer == IBV_LINK_LAYER_UNSPECIFIED
-                  ? VRB_LINK_IB
-                  : 0;
-    p->active = attr.state == IBV_PORT_ACTIVE;
-    p->speed_mbps = vrb_query_speed(&attr);
-    p->max_msg_sz = attr.max_msg_sz;
-    p->atomics = dev->atomic_cap != IBV_ATOMIC_NONE;
-    why =
-        unusable(ctx, &attr, p,
-                 p->link == VRB_LINK_ROCE ? vrb_query_gids(ctx, (uint8_t)port, p->link, gids) : 0);
-    if (why != NULL) {
-        snprintf(p->why, sizeof(p->why), "%s", why);
-    }
-    p->usable = why == NULL;
+    vrb_facts_read(&f, ctx, dev, (uint8_t)port, net);
+    snprintf(p->dev, sizeof(p->dev), "%s", f.dev);
+    p->port = f.port;
+    p->link = f.link;
+    p->active = f.state == IBV_PORT_ACTIVE || f.state == IBV_PORT_ACTIVE_DEFER;
+    p->speed_mbps = f.speed_mbps;
+    p->max_msg_sz = f.max_msg_sz;
+    p->atomics = f.atomics;
+    snprintf(p->why, sizeof(p->why), "%s", f.why);
+    p->usable = p->why[0] == 0;
+    vrb_facts_free(&f);
 }
 
 static void note_existing(struct found *f, const char *dev, int port)
@@ -117,7 +79,7 @@ static void scan_device(struct found *f, struct ibv_device *device, struct vrb_f
         if (!vrb_filter_wants(filter, ibv_get_device_name(device), port)) {
             continue;
         }
-        describe_port(ctx, &attr, port, &p);
+        describe_port(ctx, &attr, port, &f->net, &p);
         if (add(f, &p) != VRB_OK) {
             break;
         }
@@ -139,12 +101,16 @@ int vrb_ports_find(const char *include, const char *exclude, struct vrb_port **p
         return rc;
     }
     list = ibv_get_device_list(&n); /* NULL with ENOSYS when the kernel has no RDMA at all */
+    if (list != NULL && n > 0) {
+        vrb_net_read(&f.net);
+    }
     for (int i = 0; list != NULL && i < n; i++) {
         scan_device(&f, list[i], &filter);
     }
     if (list != NULL) {
         ibv_free_device_list(list);
     }
+    vrb_net_free(&f.net);
     if (vrb_filter_unused(&filter, unused, sizeof(unused)) > 0) {
         vrb_log(VRB_LOG_WARN, "%s names '%s', which is not here; this host has: %s",
                 filter.exclude ? "if_exclude" : "if_include", unused,

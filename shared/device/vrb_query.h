@@ -6,19 +6,49 @@
 #include <infiniband/verbs.h>
 
 #include "address/vrb_address.h"
+#include "device/vrb_net.h"
 
-/* Reads the useful GIDs of a port, best first (the order in which vrb_choose prefers them, so that
- * the VRB_MAX_GIDS published are the best ones). Empty slots, unreadable entries and shifted
- * indices are normal. Returns their number. */
-int vrb_query_gids(struct ibv_context *ctx, uint8_t port, uint8_t link,
-                   struct vrb_gid gids[VRB_MAX_GIDS]);
+/* One entry of a GID table. */
+struct vrb_gid_entry {
+    struct vrb_gid gid;
+    unsigned ifindex;            /* of its network device, 0 = unknown */
+    char ndev[VRB_NET_NAME_MAX]; /* its name, "" = unknown */
+    const char *unused;          /* why it is not published, NULL if it is */
+};
 
-/* The first partition key of which the port is a full member, else the first one at all; *index
- * tells where. Returns 0 with 0xffff at index 0 when the table cannot be read (RoCE). */
-int vrb_query_pkey(struct ibv_context *ctx, uint8_t port, int table_len, uint16_t *pkey,
-                   uint16_t *index);
+/* Reads the GID table of a port, in one call where the library has it: the entries that are there,
+ * in the order of their indices. Empty slots, unreadable entries and shifted indices are normal.
+ * net: what is known of network devices; NULL = nothing. Returns how many; *entries is malloc'ed,
+ * NULL when there are none. */
+int vrb_query_gid_table(struct ibv_context *ctx, uint8_t port, uint8_t link, int table_len,
+                        const struct vrb_net *net, struct vrb_gid_entry **entries);
 
-/* Speed times width in Mbit/s; 0 for codes that nobody knows yet. */
-uint32_t vrb_query_speed(const struct ibv_port_attr *attr);
+/* The entries worth publishing, the best first (as vrb_choose prefers them); the others learn why
+ * not. Returns their number. */
+int vrb_query_best_gids(struct vrb_gid_entry *entries, int n, uint8_t link,
+                        struct vrb_gid gids[VRB_MAX_GIDS]);
+
+/* Both of the above. */
+int vrb_query_gids(struct ibv_context *ctx, uint8_t port, uint8_t link, int table_len,
+                   const struct vrb_net *net, struct vrb_gid gids[VRB_MAX_GIDS]);
+
+/* Reads the partition table: index i of the port is keys[i]; unreadable entries are 0 like empty
+ * ones. Returns its length, at most `room`. */
+int vrb_query_pkeys(struct ibv_context *ctx, uint8_t port, int table_len, uint16_t *keys, int room);
+
+/* Speed times width in Mbit/s. Codes that nobody knows yet are estimated: each bit of the speed
+ * doubles it. 0 when nothing is told at all. */
+uint32_t vrb_query_speed(unsigned active_speed, unsigned active_width);
+
+/* "4X EDR"; unknown codes are shown as numbers. Returns buf. */
+const char *vrb_query_speed_text(unsigned active_speed, unsigned active_width, char *buf,
+                                 size_t len);
+
+/* NUMA node of a device; -1 = unknown or none (a device without PCI has none). */
+int vrb_query_numa(struct ibv_context *ctx);
+
+/* The traffic class that the driver's administrator set for a port (the `Global tclass` of the
+ * vendor's driver); -1 = not set. */
+int vrb_query_tclass(const char *dev, uint8_t port);
 
 #endif

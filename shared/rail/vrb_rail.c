@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "device/vrb_query.h"
+#include "device/vrb_facts.h"
 #include "dgram/vrb_dgram.h"
 #include "mem/vrb_memlock.h"
 #include "peer/vrb_path.h"
@@ -90,27 +90,28 @@ static void fit_config(struct vrb_rail *rail)
                                      d->max_qp_init_rd_atom > 0 ? d->max_qp_init_rd_atom : 1);
 }
 
-static int open_address(struct vrb_rail *rail, const char **what)
+/* What the port publishes. detail: why not, in words. */
+static int open_address(struct vrb_rail *rail, char *detail, size_t len)
 {
     struct vrb_address *a = &rail->address;
-    struct ibv_port_attr attr;
+    uint64_t nonce = a->nonce;
+    struct vrb_facts f;
+    struct vrb_net net;
+    int tclass, rc;
 
-    *what = "querying the port";
-    if (ibv_query_port(rail->ctx, rail->port.port, &attr) != 0) {
-        return VRB_ERR_DEVICE;
-    }
-    a->link = rail->port.link;
-    a->mtu = (uint8_t)attr.active_mtu;
-    a->lid = a->link == VRB_LINK_IB ? attr.lid : 0;
-    a->lmc = a->link == VRB_LINK_IB ? attr.lmc : 0;
-    a->grh_required = a->link == VRB_LINK_IB && (attr.flags & IBV_QPF_GRH_REQUIRED) != 0;
+    vrb_net_read(&net);
+    vrb_facts_read(&f, rail->ctx, &rail->dev_attr, rail->port.port, &net);
+    rc = vrb_facts_address(&f, rail->cfg.pkey, a, &rail->pkey_index, detail, len);
+    vrb_facts_free(&f);
+    vrb_net_free(&net);
+    a->nonce = nonce;
     a->recv_size = rail->cfg.recv_size;
-    a->speed_mbps = rail->port.speed_mbps;
-    a->num_gids = (uint8_t)vrb_query_gids(rail->ctx, rail->port.port, a->link, a->gids);
-    vrb_query_pkey(rail->ctx, rail->port.port, attr.pkey_tbl_len, &a->pkey, &rail->pkey_index);
-    *what = "reading the GID table: no usable GID";
-    errno = ENOENT;
-    return a->link == VRB_LINK_ROCE && a->num_gids == 0 ? VRB_ERR_DEVICE : VRB_OK;
+    tclass = vrb_query_tclass(rail->port.dev, rail->port.port);
+    if (rail->cfg.tclass == 0 && tclass > 0) {
+        rail->cfg.tclass = (uint8_t)tclass;
+    }
+    errno = 0; /* the reason is in words */
+    return rc;
 }
 
 /* Some devices promise shared receive queues and then make none: each peer has its own then. */
@@ -249,7 +250,8 @@ static int open_all(struct vrb_rail *rail, size_t buf_user, const char **what, c
     }
     fcntl(rail->ctx->async_fd, F_SETFL, fcntl(rail->ctx->async_fd, F_GETFL) | O_NONBLOCK);
     fit_config(rail);
-    rc = open_address(rail, what);
+    *what = detail;
+    rc = open_address(rail, detail, len);
     if (rc == VRB_OK) {
         rc = open_queues(rail, what);
     }

@@ -14,6 +14,7 @@ unit_tests = \
 	tests/unit/test_reliable \
 	tests/unit/test_reliable_loss \
 	tests/unit/test_reliable_sim \
+	tests/unit/test_situations \
 	tests/unit/test_ud_wire \
 	tests/unit/test_wire \
 	tests/unit/test_wireup \
@@ -57,6 +58,8 @@ tests_unit_test_reliable_loss_SOURCES = tests/unit/test_reliable_loss.c \
 tests_unit_test_reliable_loss_LDADD = $(unit_libs)
 tests_unit_test_reliable_sim_SOURCES = tests/unit/test_reliable_sim.c $(reliable_sim) $(unit_headers)
 tests_unit_test_reliable_sim_LDADD = $(unit_libs)
+tests_unit_test_situations_SOURCES = tests/unit/test_situations.c $(unit_headers)
+tests_unit_test_situations_LDADD = $(unit_libs)
 tests_unit_test_ud_wire_SOURCES = tests/unit/test_ud_wire.c $(unit_headers)
 tests_unit_test_ud_wire_LDADD = $(unit_libs)
 tests_unit_test_wire_SOURCES = tests/unit/test_wire.c $(unit_headers)

@@ -19,6 +19,9 @@ static struct vrb_address ib_port(void)
         .qkey = 0x01020304,
         .recv_size = 16384,
         .speed_mbps = 200000,
+        .nonce = UINT64_C(0x0123456789abcdef),
+        .num_pkeys = 2,
+        .pkeys = {0x7fff, 0x8001},
     };
 
     a.gids[0] = gid(VRB_GID_IB, 0, "fe80::2:c903:1:2");
@@ -41,7 +44,14 @@ static struct vrb_address roce_port(int num_gids)
         char ip[64];
 
         snprintf(ip, sizeof(ip), "::ffff:10.0.%d.1", i);
-        a.gids[a.num_gids++] = gid(i % 2 ? VRB_GID_ROCE_V1 : VRB_GID_ROCE_V2, i, ip);
+        a.gids[a.num_gids] = gid(i % 2 ? VRB_GID_ROCE_V1 : VRB_GID_ROCE_V2, i, ip);
+        if (i % 3 == 2) {
+            a.gids[a.num_gids].plen = 120;
+            a.gids[a.num_gids].mtu = 5;
+            a.gids[a.num_gids].vlan = 100;
+            a.gids[a.num_gids].flags = VRB_GID_ROUTED;
+        }
+        a.num_gids++;
     }
     return a;
 }
@@ -59,9 +69,16 @@ static void assert_same(const struct vrb_address *a, const struct vrb_address *b
     assert_int_equal(a->qkey, b->qkey);
     assert_int_equal(a->recv_size, b->recv_size);
     assert_int_equal(a->speed_mbps, b->speed_mbps);
+    assert_int_equal(a->nonce, b->nonce);
+    assert_int_equal(a->num_pkeys, b->num_pkeys);
+    assert_memory_equal(a->pkeys, b->pkeys, sizeof(a->pkeys));
     for (int i = 0; i < a->num_gids; i++) {
         assert_int_equal(a->gids[i].type, b->gids[i].type);
         assert_memory_equal(a->gids[i].raw, b->gids[i].raw, VRB_GID_LEN);
+        assert_int_equal(a->gids[i].plen, b->gids[i].plen);
+        assert_int_equal(a->gids[i].mtu, b->gids[i].mtu);
+        assert_int_equal(a->gids[i].vlan, b->gids[i].vlan);
+        assert_int_equal(a->gids[i].flags, b->gids[i].flags);
     }
 }
 
@@ -70,7 +87,7 @@ static void round_trip(void **state)
     (void)state;
     for (int n = 1; n <= VRB_MAX_RAILS; n++) {
         struct vrb_address in[VRB_MAX_RAILS], out[VRB_MAX_RAILS];
-        uint8_t buf[2048];
+        uint8_t buf[4096];
         const char *why = NULL;
 
         for (int i = 0; i < n; i++) {
@@ -90,11 +107,19 @@ static void round_trip(void **state)
 static void full_size(void **state)
 {
     struct vrb_address in[VRB_MAX_RAILS];
-    uint8_t buf[2048];
+    uint8_t buf[4096];
 
     (void)state;
     for (int i = 0; i < VRB_MAX_RAILS; i++) {
         in[i] = roce_port(VRB_MAX_GIDS);
+        in[i].num_pkeys = VRB_MAX_PKEYS;
+        for (int g = 0; g < VRB_MAX_GIDS; g++) {
+            char ip[64];
+
+            snprintf(ip, sizeof(ip), "2001:db8::%d", g);
+            in[i].gids[g] = gid(VRB_GID_ROCE_V2, g, ip);
+            in[i].gids[g].vlan = 7;
+        }
     }
     size_t max = vrb_address_packed_max(VRB_MAX_RAILS);
 
@@ -159,7 +184,8 @@ static void hostile_values(void **state)
 
     (void)state;
     assert_int_equal(with_byte(&ib, 0, 'X', out), VRB_ERR_MALFORMED);
-    assert_int_equal(with_byte(&ib, 4, 2, out), VRB_ERR_NOTSUP);
+    assert_int_equal(with_byte(&ib, 4, 1, out), VRB_ERR_NOTSUP);
+    assert_int_equal(with_byte(&ib, 4, 3, out), VRB_ERR_NOTSUP);
     assert_int_equal(with_byte(&ib, 5, 'x', out), VRB_ERR_NOTSUP);
     assert_int_equal(with_byte(&ib, 6, 0, out), VRB_ERR_MALFORMED);
     assert_int_equal(with_byte(&ib, 6, VRB_MAX_RAILS + 1, out), VRB_ERR_MALFORMED);
@@ -170,36 +196,132 @@ static void hostile_values(void **state)
     assert_int_equal(with_byte(&ib, FIELDS, 77, out), VRB_ERR_MALFORMED);
     assert_int_equal(with_byte(&ib, FIELDS + 1, 0, out), VRB_ERR_MALFORMED); /* MTU */
     assert_int_equal(with_byte(&ib, FIELDS + 1, 6, out), VRB_ERR_MALFORMED);
-    assert_int_equal(with_byte(&ib, FIELDS + 2, 8, out), VRB_ERR_MALFORMED); /* LMC */
-    assert_int_equal(with_byte(&ib, FIELDS + 4, 9, out), VRB_ERR_MALFORMED); /* GIDs */
-    assert_int_equal(with_byte(&roce, FIELDS + 4, 0, out), VRB_ERR_MALFORMED);
-    assert_int_equal(with_byte(&ib, FIELDS + 7, 0xc0, out), VRB_ERR_MALFORMED); /* multicast LID */
-    assert_int_equal(with_byte(&ib, FIELDS + 15, 1, out), VRB_ERR_MALFORMED);   /* 25-bit QPN */
+    assert_int_equal(with_byte(&ib, FIELDS + 3, 2, out),
+                     VRB_ERR_MALFORMED); /* GIDs: one is there */
+    assert_int_equal(with_byte(&ib, FIELDS + 3, 0xff, out), VRB_ERR_MALFORMED);
+    assert_int_equal(with_byte(&ib, FIELDS + 4, 9, out), VRB_ERR_MALFORMED); /* P_Keys */
+    assert_int_equal(with_byte(&ib, FIELDS + 4, 8, out), VRB_ERR_MALFORMED);
+    assert_int_equal(with_byte(&roce, FIELDS + 3, 0, out), VRB_ERR_MALFORMED);
+    assert_int_equal(with_byte(&ib, FIELDS + 9, 0xc0, out), VRB_ERR_MALFORMED); /* multicast LID */
+    ib.lid = 0xbffe;
+    ib.lmc = 0;
+    assert_int_equal(with_byte(&ib, FIELDS + 2, 0, out), 1);
+    assert_int_equal(with_byte(&ib, FIELDS + 2, 7, out), VRB_ERR_MALFORMED); /* LMC beyond */
     ib.lid = 0x0012;
-    assert_int_equal(with_byte(&ib, FIELDS + 6, 0, out), VRB_ERR_MALFORMED);    /* LID 0 */
-    assert_int_equal(with_byte(&roce, FIELDS + 12, 1, out), VRB_ERR_MALFORMED); /* QP 1 */
+    assert_int_equal(with_byte(&ib, FIELDS + 8, 0, out), VRB_ERR_MALFORMED);   /* LID 0 */
+    assert_int_equal(with_byte(&roce, FIELDS + 5, 1, out), VRB_ERR_MALFORMED); /* QP 1 */
     roce.recv_size = 4096;
-    assert_int_equal(with_byte(&roce, FIELDS + 21, 0, out), VRB_ERR_MALFORMED);
+    assert_int_equal(with_byte(&roce, FIELDS + 17, 0, out), VRB_ERR_MALFORMED);
 }
 
 /* GIDs that no packet can be sent to, or of a kind that only a later version knows. */
 static void useless_gids_are_left_out(void **state)
 {
     struct vrb_address a = roce_port(2), out[VRB_MAX_RAILS];
-    int gid0 = FIELDS + 36;
+    const int gid0 = FIELDS + 32, second = gid0 + 6; /* each an IPv4 address without more */
+    const uint8_t v2 = 0x08, ipv4 = 1, unknown = 3;
 
     (void)state;
-    assert_int_equal(with_byte(&a, gid0, 9, out), 1);
+    assert_int_equal(with_byte(&a, gid0, ipv4, out), 1); /* of InfiniBand */
     assert_int_equal(out[0].num_gids, 1);
     assert_memory_equal(out[0].gids[0].raw, a.gids[1].raw, VRB_GID_LEN);
-    assert_int_equal(with_byte(&a, gid0, VRB_GID_IB, out), 1);
-    assert_int_equal(out[0].num_gids, 1);
-    assert_int_equal(with_byte(&a, gid0 + 1, 0xff, out), 1); /* multicast */
-    assert_int_equal(out[0].num_gids, 1);
-    memset(a.gids[1].raw, 0, VRB_GID_LEN);
-    assert_int_equal(with_byte(&a, gid0, VRB_GID_ROCE_V2, out), 1);
-    assert_int_equal(out[0].num_gids, 1);
-    assert_int_equal(with_byte(&a, gid0, 9, out), VRB_ERR_MALFORMED); /* none is left */
+    assert_int_equal(with_byte(&a, gid0 + 1, 129, out), 1); /* an impossible mask is no mask */
+    assert_int_equal(out[0].num_gids, 2);
+    assert_int_equal(out[0].gids[0].plen, 0);
+    assert_int_equal(with_byte(&a, gid0, v2 | ipv4 | 7 << 4, out), 1); /* and MTU code 7 none */
+    assert_int_equal(out[0].gids[0].mtu, 0);
+    assert_int_equal(with_byte(&a, second, v2 | unknown, out), VRB_ERR_MALFORMED); /* cut short */
+    a = roce_port(1);
+    assert_int_equal(with_byte(&a, gid0, ipv4, out), VRB_ERR_MALFORMED); /* none is left */
+    a.gids[0] = gid(VRB_GID_ROCE_V2, 0, "ff02::1");
+    a.gids[1] = gid(VRB_GID_ROCE_V2, 1, "2001:db8::1");
+    a.gids[2] = a.gids[1];
+    a.gids[3] = gid(VRB_GID_ROCE_V2, 1, "::");
+    a.num_gids = 4;
+    assert_int_equal(with_byte(&a, 7, 0, out), 1);
+    assert_int_equal(out[0].num_gids, 1); /* no multicast, no empty one, nothing twice */
+    assert_memory_equal(out[0].gids[0].raw, a.gids[1].raw, VRB_GID_LEN);
+}
+
+/* The usual table: one IPv4 and one link-local address, each as RoCE v1 and as v2. */
+static void few_bytes(void **state)
+{
+    struct vrb_address a = roce_port(0), out[VRB_MAX_RAILS];
+    uint8_t buf[256];
+    const char *why;
+
+    (void)state;
+    a.gids[0] = gid(VRB_GID_ROCE_V2, 3, "::ffff:10.77.1.1");
+    a.gids[1] = gid(VRB_GID_ROCE_V2, 1, "fe80::1");
+    a.gids[2] = gid(VRB_GID_ROCE_V1, 2, "::ffff:10.77.1.1");
+    a.gids[3] = gid(VRB_GID_ROCE_V1, 0, "fe80::1");
+    for (int i = 0; i < 4; i++) {
+        a.gids[i].plen = i % 2 ? 64 : 120;
+        a.gids[i].vlan = VRB_VLAN_UNTAGGED;
+    }
+    a.num_gids = 4;
+    int len = vrb_address_pack(&a, 1, buf, sizeof(buf));
+
+    assert_int_equal(len, 8 + 2 + 32 + 20);
+    assert_int_equal(vrb_address_unpack(buf, (size_t)len, out, &why), 1);
+    assert_int_equal(out[0].num_gids, 4);
+    for (int i = 0; i < 4; i++) {
+        int found = 0;
+
+        for (int j = 0; j < 4; j++) {
+            found += out[0].gids[j].type == a.gids[i].type &&
+                     out[0].gids[j].plen == a.gids[i].plen &&
+                     memcmp(out[0].gids[j].raw, a.gids[i].raw, VRB_GID_LEN) == 0;
+        }
+        assert_int_equal(found, 1);
+    }
+}
+
+/* More GIDs than this version has room for: the first ones count. */
+static void more_gids_than_room(void **state)
+{
+    struct vrb_address a = roce_port(VRB_MAX_GIDS), out[VRB_MAX_RAILS];
+    uint8_t buf[1024];
+    const char *why;
+    int len = vrb_address_pack(&a, 1, buf, sizeof(buf));
+
+    (void)state;
+    assert_true(len > 0);
+    memcpy(buf + len, (const uint8_t[]){0x08 | 1, 0, 10, 9, 9, 9}, 6);
+    buf[8] = (uint8_t)(buf[8] + 6);
+    buf[FIELDS + 3]++;
+    assert_int_equal(vrb_address_unpack(buf, (size_t)len + 6, out, &why), 1);
+    assert_same(&out[0], &a);
+}
+
+/* What a process adds behind its ports. */
+static void extras(void **state)
+{
+    struct vrb_address in[2] = {roce_port(1), ib_port()}, out[VRB_MAX_RAILS];
+    uint8_t buf[512], n = 0;
+    const char *why;
+    int ports = vrb_address_pack(in, 2, buf, sizeof(buf));
+    int len = vrb_address_extra_put(buf, (size_t)ports, sizeof(buf), 9, "abc", 3);
+
+    (void)state;
+    len = vrb_address_extra_put(buf, (size_t)len, sizeof(buf), VRB_EXTRA_TCP, "xyz!", 4);
+    assert_int_equal(len, ports + 5 + 6);
+    assert_int_equal(vrb_address_unpack(buf, (size_t)len, out, &why), 2);
+    const uint8_t *found = vrb_address_extra_get(buf, (size_t)len, VRB_EXTRA_TCP, &n);
+
+    assert_non_null(found);
+    assert_int_equal(n, 4);
+    assert_memory_equal(found, "xyz!", 4);
+    assert_non_null(vrb_address_extra_get(buf, (size_t)len, 9, &n));
+    assert_null(vrb_address_extra_get(buf, (size_t)len, 77, &n));
+    for (int cut = 0; cut < len; cut++) {
+        uint8_t *copy = exact_copy(buf, (size_t)cut);
+
+        assert_null(vrb_address_extra_get(copy, (size_t)cut, VRB_EXTRA_TCP, &n));
+        free(copy);
+    }
+    assert_int_equal(vrb_address_extra_put(buf, 10, 13, 1, "ab", 2), VRB_ERR_ARG);
+    assert_int_equal(vrb_address_extra_put(buf, 14, 13, 1, "", 0), VRB_ERR_ARG);
 }
 
 /* A later version may append fields to each address, and addresses may be followed by more. */
@@ -294,6 +416,8 @@ int main(void)
         cmocka_unit_test(hostile_values),   cmocka_unit_test(useless_gids_are_left_out),
         cmocka_unit_test(longer_addresses), cmocka_unit_test(random_changes),
         cmocka_unit_test(kinds_of_gids),    cmocka_unit_test(texts),
+        cmocka_unit_test(few_bytes),        cmocka_unit_test(more_gids_than_room),
+        cmocka_unit_test(extras),
     };
 
     return cmocka_run_group_tests_name("address", tests, NULL, NULL);

@@ -56,6 +56,9 @@ static int choose(const struct vrb_address *a, const struct vrb_address *b, stru
     assert_int_equal(path->mtu, back.mtu);
     assert_int_equal(path->use_grh, back.use_grh);
     assert_int_equal(path->hop_limit, back.hop_limit);
+    assert_int_equal(path->pairs, back.pairs);
+    assert_int_equal(path->near, back.near);
+    assert_int_equal(path->flow_label, back.flow_label);
     if (path->link == VRB_LINK_IB) {
         /* An RC QP takes packets only from the LID that it sends to. */
         assert_int_equal(path->dlid, b->lid + back.src_path_bits);
@@ -144,13 +147,14 @@ static const struct roce_case roce_cases[] = {
         .name = "v1 against v2",
         .local = {{V1, 2, "::ffff:10.0.0.1"}},
         .remote = {{V2, 3, "::ffff:10.0.0.2"}},
-        .why = "no GID of the same type and address family",
+        .why = "the ends have no address of the same RoCE version: one has v1 only, the other v2 "
+               "only",
     },
     {
         .name = "unlike families are never tried",
         .local = {{V2, 3, "::ffff:10.0.0.1"}},
         .remote = {{V2, 3, "2001:db8::2"}, {V2, 1, "fe80::b"}},
-        .why = "no GID of the same type and address family",
+        .why = "the ends have no address of the same family: one has IPv4, the other IPv6",
     },
     {
         .name = "global against link-local",
@@ -291,13 +295,22 @@ static void pkey_table(void **state)
 {
     const uint16_t limited_first[] = {0x7fff, 0, 0xffff, 0x8001};
     const uint16_t limited_only[] = {0, 0x8000, 0x7fff};
+    const uint16_t tenant_first[] = {0x8001, 0xffff, 0x8002};
+    const uint16_t tenant_only[] = {0x7fff, 0x0001, 0x8002, 0x8003};
     const uint16_t empty[] = {0, 0};
 
     (void)state;
-    assert_int_equal(vrb_choose_pkey(limited_first, 4), 2);
-    assert_int_equal(vrb_choose_pkey(limited_only, 3), 2);
-    assert_int_equal(vrb_choose_pkey(empty, 2), -1);
-    assert_int_equal(vrb_choose_pkey(empty, 0), -1);
+    assert_int_equal(vrb_choose_pkey(limited_first, 4, 0), 2);
+    assert_int_equal(vrb_choose_pkey(limited_only, 3, 0), 2);
+    assert_int_equal(vrb_choose_pkey(tenant_first, 3, 0), 1);
+    assert_int_equal(vrb_choose_pkey(tenant_only, 4, 0), 2);
+    assert_int_equal(vrb_choose_pkey(tenant_only, 4, 0x8003), 3);
+    assert_int_equal(vrb_choose_pkey(tenant_only, 4, 0x0003), 3);
+    assert_int_equal(vrb_choose_pkey(tenant_only, 4, 0xffff), 0);
+    assert_int_equal(vrb_choose_pkey(tenant_only, 4, 0x8001), 1);
+    assert_int_equal(vrb_choose_pkey(tenant_only, 4, 0x8009), -1);
+    assert_int_equal(vrb_choose_pkey(empty, 2, 0), -1);
+    assert_int_equal(vrb_choose_pkey(empty, 0, 0), -1);
 }
 
 static void ib_in_one_subnet_needs_no_grh(void **state)
@@ -365,7 +378,15 @@ static struct vrb_gid random_gid(struct rng *r, int index)
         snprintf(ip, sizeof(ip), "::ffff:10.%u.0.%u", rng_below(r, 3), 1 + rng_below(r, 4));
         break;
     }
-    return gid(rng_chance(r, 30) ? V1 : V2, index, ip);
+    struct vrb_gid g = gid(rng_chance(r, 30) ? V1 : V2, index, ip);
+    static const uint8_t masks[] = {0, 64, 104, 120, 128};
+    static const uint16_t vlans[] = {0, VRB_VLAN_UNTAGGED, 100, 200};
+
+    g.plen = masks[rng_below(r, COUNT_OF(masks))];
+    g.vlan = vlans[rng_below(r, COUNT_OF(vlans))];
+    g.mtu = (uint8_t)rng_below(r, 6);
+    g.flags = (uint8_t)rng_below(r, 2);
+    return g;
 }
 
 static struct vrb_address random_port(struct rng *r)
@@ -380,14 +401,39 @@ static struct vrb_address random_port(struct rng *r)
                rng_chance(r, 80) ? ip : NULL);
         a.grh_required = (uint8_t)rng_chance(r, 20);
         a.lmc = (uint8_t)rng_below(r, 8);
+        a.lid = (uint16_t)(a.lid << 3 << (rng_chance(r, 50) ? 4 : 0));
+        a.nonce = rng_next(r);
         return a;
     }
+    a.nonce = rng_next(r);
     a.link = VRB_LINK_ROCE;
-    a.num_gids = (uint8_t)(1 + rng_below(r, VRB_MAX_GIDS));
-    for (int i = 0; i < a.num_gids; i++) {
-        a.gids[i] = random_gid(r, i);
+    /* Each once, as those who publish and those who read see to. */
+    for (int i = 1 + (int)rng_below(r, VRB_MAX_GIDS); i > 0; i--) {
+        struct vrb_gid g = random_gid(r, a.num_gids);
+        int known = 0;
+
+        for (int j = 0; j < a.num_gids; j++) {
+            known |= a.gids[j].type == g.type && memcmp(a.gids[j].raw, g.raw, VRB_GID_LEN) == 0;
+        }
+        if (!known) {
+            a.gids[a.num_gids++] = g;
+        }
     }
     return a;
+}
+
+/* All that must hold of two GIDs for packets to arrive. */
+static void assert_possible(const struct vrb_path *p)
+{
+    assert_int_equal(p->sgid.type, p->dgid.type);
+    assert_true(p->sgid.type == V1 || p->sgid.type == V2);
+    assert_int_equal(vrb_gid_is_ipv4(p->sgid.raw), vrb_gid_is_ipv4(p->dgid.raw));
+    assert_int_equal(vrb_gid_is_link_scope(p->sgid.raw), vrb_gid_is_link_scope(p->dgid.raw));
+    assert_true(p->sgid.type == V2 || p->near != VRB_NEAR_OTHER);
+    assert_in_range(p->mtu, 1, 5);
+    assert_true(p->sgid.mtu == 0 || p->mtu <= p->sgid.mtu);
+    assert_true(p->dgid.mtu == 0 || p->mtu <= p->dgid.mtu);
+    assert_in_range(p->flow_label, 1, 0xfffff);
 }
 
 static void both_ends_agree(void **state)
@@ -411,10 +457,111 @@ static void both_ends_agree(void **state)
             assert_memory_equal(g->raw, path.sgid.raw, VRB_GID_LEN);
             assert_int_equal(g->type, path.sgid.type);
             assert_int_equal(path.sgid.type, path.dgid.type);
-            assert_int_equal(vrb_gid_is_ipv4(path.sgid.raw), vrb_gid_is_ipv4(path.dgid.raw));
+            assert_possible(&path);
         }
     }
     assert_true(reached > 20000);
+}
+
+/* The way down the list when better pairs cannot be used: both ends walk the same one, it holds
+ * every possible pair once, and it ends. */
+static void both_ends_walk_the_same_list(void **state)
+{
+    struct rng r = {8};
+
+    (void)state;
+    for (int run = 0; run < 3000; run++) {
+        struct vrb_address a = random_port(&r), b = random_port(&r);
+        struct vrb_path path, back, seen[VRB_MAX_GIDS * VRB_MAX_GIDS];
+        const char *why = NULL, *back_why = NULL;
+        int n = 0;
+
+        while (vrb_choose_nth(&a, &b, n, &path, &why) == VRB_OK) {
+            assert_int_equal(vrb_choose_nth(&b, &a, n, &back, &back_why), VRB_OK);
+            assert_int_equal(path.rank, n);
+            assert_int_equal(path.use_grh, back.use_grh);
+            assert_int_equal(path.mtu, back.mtu);
+            if (path.link == VRB_LINK_ROCE) {
+                assert_possible(&path);
+                assert_memory_equal(path.sgid.raw, back.dgid.raw, VRB_GID_LEN);
+                assert_memory_equal(path.dgid.raw, back.sgid.raw, VRB_GID_LEN);
+                assert_int_equal(path.sgid.type, back.sgid.type);
+                for (int i = 0; i < n; i++) {
+                    assert_true(memcmp(seen[i].sgid.raw, path.sgid.raw, VRB_GID_LEN) != 0 ||
+                                memcmp(seen[i].dgid.raw, path.dgid.raw, VRB_GID_LEN) != 0 ||
+                                seen[i].sgid.type != path.sgid.type);
+                }
+            }
+            assert_true(n < COUNT_OF(seen));
+            seen[n++] = path;
+        }
+        assert_int_equal(vrb_choose_nth(&b, &a, n, &back, &back_why), VRB_ERR_UNREACH);
+        assert_non_null(why);
+        assert_string_equal(why, back_why);
+        assert_true(n == 0 || n == seen[0].pairs);
+    }
+}
+
+/* The UDP source port that the kernel makes of a flow label (include/rdma/ib_verbs.h). */
+static unsigned udp_port(uint32_t label)
+{
+    return 0xc000 | ((label & 0x3fff) ^ (label & 0xfc000) >> 14);
+}
+
+/* Connections of one port spread over equal-cost paths: each over a port of its own, as far as
+ * chance allows, and over both halves of what any single bit decides. */
+static void flow_labels_spread(void **state)
+{
+    static uint8_t used[65536];
+    const struct entry list[] = {{V2, 0, "::ffff:10.0.0.1"}, {0}};
+    struct vrb_address a = roce(list), b = roce(list);
+    struct rng r = {9};
+    int distinct = 0, ones[14] = {0};
+
+    (void)state;
+    a.nonce = rng_next(&r);
+    for (int i = 0; i < 1000; i++) {
+        struct vrb_path path, again;
+        const char *why;
+
+        b.nonce = rng_next(&r);
+        assert_int_equal(choose(&a, &b, &path, &why), VRB_OK);
+        assert_int_equal(choose(&a, &b, &again, &why), VRB_OK);
+        assert_int_equal(path.flow_label, again.flow_label);
+        distinct += !used[udp_port(path.flow_label)];
+        used[udp_port(path.flow_label)] = 1;
+        for (int bit = 0; bit < 14; bit++) {
+            ones[bit] += udp_port(path.flow_label) >> bit & 1;
+        }
+    }
+    assert_true(distinct > 950); /* 970 of 1000 by chance, with 16384 ports */
+    for (int bit = 0; bit < 14; bit++) {
+        assert_in_range(ones[bit], 430, 570);
+    }
+}
+
+/* The LIDs of a port with an LMC are all used, one by each connection. */
+static void path_bits_spread(void **state)
+{
+    struct vrb_address a = ib(0x80, 0xffff, "fe80::1"), b = ib(0x100, 0xffff, "fe80::2");
+    struct rng r = {10};
+    int seen[4] = {0};
+
+    (void)state;
+    a.lmc = 2;
+    b.lmc = 3;
+    for (int i = 0; i < 400; i++) {
+        struct vrb_path path;
+        const char *why;
+
+        b.nonce = rng_next(&r);
+        assert_int_equal(choose(&a, &b, &path, &why), VRB_OK);
+        assert_true(path.src_path_bits < 4);
+        seen[path.src_path_bits]++;
+    }
+    for (int i = 0; i < 4; i++) {
+        assert_in_range(seen[i], 60, 140);
+    }
 }
 
 /* The order of the published list is a local fact: it must not change the pair. */
@@ -454,6 +601,9 @@ int main(void)
         cmocka_unit_test(path_bits_with_lmc),
         cmocka_unit_test(both_ends_agree),
         cmocka_unit_test(list_order_does_not_matter),
+        cmocka_unit_test(both_ends_walk_the_same_list),
+        cmocka_unit_test(flow_labels_spread),
+        cmocka_unit_test(path_bits_spread),
     };
 
     return cmocka_run_group_tests_name("choose", tests, NULL, NULL);
