@@ -46,6 +46,7 @@ struct mca_btl_verbs_component {
     bool host_wide;  /* what is being done now gives the same result in every process here */
     struct mca_btl_verbs_module **modules;
     int num_modules;
+    struct vrb_rail *rails[VRB_MAX_RAILS + 1];   /* of the modules that live, then NULL */
     struct vrb_address addresses[VRB_MAX_RAILS]; /* as published; [i] belongs to modules[i] */
     uint64_t name;                               /* this process */
     opal_mutex_t lock;
@@ -116,6 +117,11 @@ static inline uint64_t mca_btl_verbs_name(opal_process_name_t name)
 
 /* Default of the two eager limits: bytes of a packet, ob1's header included. */
 #define MCA_BTL_VERBS_EAGER 8192
+
+/* ---- btl_verbs_component.c ---- */
+
+/* Lists the rails for progress anew: the modules have changed. */
+void mca_btl_verbs_list_rails(void);
 
 /* ---- btl_verbs_params.c ---- */
 

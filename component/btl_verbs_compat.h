@@ -105,9 +105,14 @@ static inline void mca_btl_verbs_deliver(mca_btl_base_module_t *btl,
 
     reg->cbfunc(btl, &descriptor);
 #else
-    mca_btl_base_descriptor_t descriptor = {.des_segments = &segment, .des_segment_count = 1};
+    /* Readers look at the segments. The rest is not set for each message: it is an object's header
+     * and a sender's callback, and there is neither here. */
+    mca_btl_base_descriptor_t descriptor;
 
     (void)endpoint;
+    descriptor.des_segments = &segment;
+    descriptor.des_segment_count = 1;
+    descriptor.des_flags = 0;
     reg->cbfunc(btl, tag, &descriptor, reg->cbdata);
 #endif
 }

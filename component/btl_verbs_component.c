@@ -64,6 +64,7 @@ static int verbs_open(void)
 {
     self->modules = NULL;
     self->num_modules = 0;
+    self->rails[0] = NULL;
     self->lost_shown = 0;
     self->unreachable_shown = 0;
     self->drain_ms = 0;
@@ -109,6 +110,7 @@ static bool add_module(const struct vrb_port *port, const struct vrb_config *cfg
     mca_btl_verbs_module_attach(module, rail);
     self->addresses[self->num_modules] = *vrb_rail_address(rail);
     self->modules[self->num_modules++] = module;
+    mca_btl_verbs_list_rails();
     return true;
 }
 
@@ -212,15 +214,28 @@ static mca_btl_base_module_t **verbs_init(int *num, bool progress_threads, bool 
     return list;
 }
 
+void mca_btl_verbs_list_rails(void)
+{
+    struct vrb_rail **next = self->rails;
+
+    for (int i = 0; i < self->num_modules; i++) {
+        if (self->modules[i] != NULL) {
+            *next++ = self->modules[i]->rail;
+        }
+    }
+    *next = NULL;
+}
+
 static int verbs_progress(void)
 {
+    struct vrb_rail **rails = self->rails;
     int events = 0;
-    int i;
 
-    for (i = 0; i < self->num_modules; i++) {
-        if (OPAL_LIKELY(self->modules[i] != NULL)) {
-            events += vrb_rail_progress(self->modules[i]->rail);
-        }
+    if (OPAL_LIKELY(rails[0] != NULL && rails[1] == NULL)) {
+        return vrb_rail_progress(rails[0]);
+    }
+    for (; *rails != NULL; rails++) {
+        events += vrb_rail_progress(*rails);
     }
     return events;
 }

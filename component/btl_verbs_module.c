@@ -111,6 +111,7 @@ int mca_btl_verbs_module_finalize(mca_btl_base_module_t *btl)
             c->modules[i] = NULL;
         }
     }
+    mca_btl_verbs_list_rails();
     if (module->rail != NULL) {
         vrb_rail_set_closing(module->rail);
         mca_btl_verbs_drop_endpoints(module);

@@ -7,15 +7,11 @@ void mca_btl_verbs_recv(void *ctx, struct vrb_peer *peer, uint8_t tag, void *dat
     mca_btl_verbs_module_t *module = ctx;
     mca_btl_verbs_endpoint_t *endpoint = vrb_peer_user(peer);
 
-    if (OPAL_UNLIKELY(module->closing)) {
-        return;
-    }
     /* The table of readers has no entry for the highest tag that a byte can hold. */
-    if (OPAL_UNLIKELY(tag >= MCA_BTL_TAG_MAX)) {
+    if (OPAL_UNLIKELY(module->closing || tag >= MCA_BTL_TAG_MAX)) {
         return;
     }
-    if (OPAL_UNLIKELY(mca_btl_verbs_component.params.show_map) &&
-        endpoint->attention & MCA_BTL_VERBS_UNMAPPED) {
+    if (OPAL_UNLIKELY(endpoint->attention & MCA_BTL_VERBS_UNMAPPED)) {
         mca_btl_verbs_map(endpoint);
     }
     mca_btl_verbs_deliver(&module->super, endpoint, tag, data, len);

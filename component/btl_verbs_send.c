@@ -157,9 +157,10 @@ int mca_btl_verbs_send(mca_btl_base_module_t *btl, mca_btl_verbs_endpoint_t *end
 }
 
 /* Data that lies scattered or elsewhere: packed into a buffer that the core frees by itself. */
-static int sendi_packed(mca_btl_verbs_endpoint_t *endpoint, opal_convertor_t *convertor,
-                        const void *header, size_t header_size, size_t payload_size,
-                        mca_btl_base_tag_t tag)
+static __attribute__((noinline)) int sendi_packed(mca_btl_verbs_endpoint_t *endpoint,
+                                                  opal_convertor_t *convertor, const void *header,
+                                                  size_t header_size, size_t payload_size,
+                                                  mca_btl_base_tag_t tag)
 {
     mca_btl_verbs_module_t *module = endpoint->module;
     size_t size = header_size + payload_size;
@@ -180,6 +181,20 @@ static int sendi_packed(mca_btl_verbs_endpoint_t *endpoint, opal_convertor_t *co
     return OPAL_SUCCESS;
 }
 
+/* What could not be sent. Either too much is queued, or the peer is lost. With a descriptor the
+ * caller comes back through send, which queues it or says so; without one it would wait for memory
+ * for ever. */
+static __attribute__((noinline)) int sendi_failed(mca_btl_base_module_t *btl,
+                                                  mca_btl_verbs_endpoint_t *endpoint, size_t size,
+                                                  uint8_t order, uint32_t flags,
+                                                  mca_btl_base_descriptor_t **des)
+{
+    if (des != NULL) {
+        *des = mca_btl_verbs_alloc(btl, endpoint, order, size, flags);
+    }
+    return OPAL_ERR_RESOURCE_BUSY;
+}
+
 /* The convertor is uninitialised when there is no payload, and des is NULL when the caller does not
  * want a descriptor. The convertor must not have moved when this fails. */
 int mca_btl_verbs_sendi(mca_btl_base_module_t *btl, mca_btl_verbs_endpoint_t *endpoint,
@@ -190,24 +205,19 @@ int mca_btl_verbs_sendi(mca_btl_base_module_t *btl, mca_btl_verbs_endpoint_t *en
     void *data = NULL;
     int rc;
 
-    if (OPAL_LIKELY(endpoint->attention == 0) || !lost(endpoint)) {
-        if (payload_size > 0 && mca_btl_verbs_must_pack(convertor)) {
-            rc = sendi_packed(endpoint, convertor, header, header_size, payload_size, tag);
-        } else {
-            if (payload_size > 0) {
-                opal_convertor_get_current_pointer(convertor, &data);
-            }
-            rc = vrb_send_copy(endpoint->peer, tag, header, (uint32_t)header_size, data,
-                               (uint32_t)payload_size);
+    if (OPAL_UNLIKELY(endpoint->attention != 0) && lost(endpoint)) {
+        rc = OPAL_ERR_RESOURCE_BUSY;
+    } else if (payload_size > 0 && mca_btl_verbs_must_pack(convertor)) {
+        rc = sendi_packed(endpoint, convertor, header, header_size, payload_size, tag);
+    } else {
+        if (payload_size > 0) {
+            opal_convertor_get_current_pointer(convertor, &data);
         }
-        if (OPAL_LIKELY(rc == OPAL_SUCCESS)) {
-            return OPAL_SUCCESS;
-        }
+        rc = vrb_send_copy(endpoint->peer, tag, header, (uint32_t)header_size, data,
+                           (uint32_t)payload_size);
     }
-    /* Either too much is queued, or the peer is lost. With a descriptor the caller comes back
-     * through send, which queues it or says so; without one it would wait for memory for ever. */
-    if (des != NULL) {
-        *des = mca_btl_verbs_alloc(btl, endpoint, order, header_size + payload_size, flags);
+    if (OPAL_LIKELY(rc == OPAL_SUCCESS)) {
+        return OPAL_SUCCESS;
     }
-    return OPAL_ERR_RESOURCE_BUSY;
+    return sendi_failed(btl, endpoint, header_size + payload_size, order, flags, des);
 }

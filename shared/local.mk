@@ -44,6 +44,7 @@ libvrb_la_SOURCES = \
 	shared/rail/vrb_rail.h \
 	shared/rc/vrb_credit.h \
 	shared/rc/vrb_rc.h \
+	shared/rc/vrb_rc_inline.h \
 	shared/rc/vrb_rc_qp.c \
 	shared/rc/vrb_rc_rdma.c \
 	shared/rc/vrb_rc_recv.c \

@@ -177,7 +177,11 @@ int vrb_peer_create(struct vrb_rail *rail, uint64_t name, const char *host, uint
 /* Lets queued messages leave for at most `ms` milliseconds (progressing), then drops the peer. */
 void vrb_peer_destroy(struct vrb_peer *peer, unsigned ms);
 
-void *vrb_peer_user(const struct vrb_peer *peer);
+/* What the caller gave: kept at the start of the peer, for it is asked for every message. */
+static inline void *vrb_peer_user(const struct vrb_peer *peer)
+{
+    return *(void *const *)(const void *)peer;
+}
 void vrb_peer_set_user(struct vrb_peer *peer, void *user);
 struct vrb_rail *vrb_peer_rail(const struct vrb_peer *peer);
 

@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "dgram/vrb_dgram.h"
-#include "rc/vrb_rc.h"
-#include "wire/vrb_wire.h"
+#include "rc/vrb_rc_inline.h"
 
 /* Messages up to this length join a shared packet; longer ones gain nothing from it. */
 #define COALESCE_MAX 2048
@@ -101,6 +100,7 @@ static void arrange_wakeup(struct vrb_peer *peer)
     if (peer->up) {
         if (peer->rail->cq_room <= 0 && !vrb_list_linked(&peer->stall_link)) {
             vrb_list_append(&peer->rail->stalled, &peer->stall_link);
+            vrb_due(peer->rail);
         }
     } else if (!has_datagrams(peer)) {
         vrb_peer_start(peer);
@@ -272,8 +272,9 @@ static int queue_copy(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint3
     return VRB_OK;
 }
 
-static int send_copy_slow(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint32_t hdr_len,
-                          const void *data, uint32_t data_len)
+static __attribute__((noinline)) int send_copy_slow(struct vrb_peer *peer, uint8_t tag,
+                                                    const void *hdr, uint32_t hdr_len,
+                                                    const void *data, uint32_t data_len)
 {
     if (peer->failed) {
         return VRB_ERR_PEER;
@@ -298,15 +299,18 @@ static int send_copy_slow(struct vrb_peer *peer, uint8_t tag, const void *hdr, u
 int vrb_send_copy(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint32_t hdr_len,
                   const void *data, uint32_t data_len)
 {
+    struct vrb_rail *rail = peer->rail;
     int rc;
 
-    vrb_lock(peer->rail);
-    if (__builtin_expect(peer->fast && vrb_rc_may_send(peer), 1)) {
+    vrb_lock(rail);
+    if (__builtin_expect(!peer->fast || !vrb_rc_may_send(peer), 0)) {
+        rc = send_copy_slow(peer, tag, hdr, hdr_len, data, data_len);
+    } else if (__builtin_expect(VRB_HDR_SIZE + hdr_len + data_len > rail->inline_max, 0)) {
         rc = vrb_rc_send_copy(peer, tag, hdr, hdr_len, data, data_len);
     } else {
-        rc = send_copy_slow(peer, tag, hdr, hdr_len, data, data_len);
+        rc = vrb_rc_send_inline(peer, tag, hdr, hdr_len, data, data_len);
     }
-    vrb_unlock(peer->rail);
+    vrb_unlock(rail);
     return rc;
 }
 
@@ -364,6 +368,7 @@ void vrb_path_done_later(struct vrb_rail *rail, struct vrb_buf *buf)
     buf->next = NULL;
     *rail->done_tail = buf;
     rail->done_tail = &buf->next;
+    vrb_due(rail);
 }
 
 int vrb_path_run_done(struct vrb_rail *rail)

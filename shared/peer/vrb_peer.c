@@ -207,6 +207,7 @@ void vrb_peer_start(struct vrb_peer *peer)
     now = vrb_clock_ns();
     peer->connect_started = now;
     vrb_list_append(&peer->rail->connecting, &peer->connecting_link);
+    vrb_due(peer->rail);
     vrb_peer_wireup(peer, vrb_wireup_start(&peer->wireup, now));
 }
 
@@ -340,6 +341,7 @@ void vrb_peer_hello(struct vrb_peer *peer, const struct vrb_hello *h)
         }
         peer->connect_started = vrb_clock_ns();
         vrb_list_append(&peer->rail->connecting, &peer->connecting_link);
+        vrb_due(peer->rail);
     }
     vrb_peer_wireup(peer, vrb_wireup_on_message(&peer->wireup, vrb_clock_ns(), h));
 }
@@ -437,11 +439,6 @@ void vrb_peer_destroy(struct vrb_peer *peer, unsigned ms)
         free(peer);
     }
     vrb_unlock(rail);
-}
-
-void *vrb_peer_user(const struct vrb_peer *peer)
-{
-    return peer->user;
 }
 
 void vrb_peer_set_user(struct vrb_peer *peer, void *user)

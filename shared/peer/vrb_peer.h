@@ -7,6 +7,8 @@
 #ifndef VRB_PEER_H
 #define VRB_PEER_H
 
+#include <stddef.h>
+
 #include "address/vrb_choose.h"
 #include "rail/vrb_rail.h"
 #include "rc/vrb_credit.h"
@@ -16,6 +18,7 @@
 
 struct vrb_peer {
     /* Hot: every packet. */
+    void *user; /* first: vrb_peer_user() */
     struct vrb_rail *rail;
     struct ibv_qp *qp; /* NULL until the first message */
     uint8_t fast, up, failed;
@@ -35,9 +38,8 @@ struct vrb_peer {
     struct vrb_list due_link, stall_link;
     struct vrb_buf *rx_free; /* consumed buffers of this peer's own receive queue (no SRQ) */
     uint32_t rx_free_n;
-    uint32_t rx_batch;   /* of which this many are posted again at a time, */
-    uint32_t rx_control; /* and this many held CREDIT packets, which give no credit back */
-    void *user;
+    uint32_t rx_batch;       /* of which this many are posted again at a time, */
+    uint32_t rx_control;     /* and this many held CREDIT packets, which give no credit back */
     struct vrb_dgram *dgram; /* its datagram half, NULL until used */
 
     /* Cold. */
@@ -59,6 +61,8 @@ struct vrb_peer {
     uint32_t cq_reserved; /* CQ room that they hold */
     char host[64];
 };
+
+_Static_assert(offsetof(struct vrb_peer, user) == 0, "vrb_peer_user() reads it there");
 
 /* A process name is jobid << 32 | vpid; eight rails at most: the rail takes the place of the top
  * bits, which differ by a constant within a job. Collisions would only confuse our own map, and

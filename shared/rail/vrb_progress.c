@@ -12,11 +12,10 @@
 #include "rc/vrb_rc.h"
 #include "ud/vrb_ud.h"
 
-/* Idle calls between two looks at the device's event file (a system call each). */
-#define ASYNC_EVERY 4096
-
-/* Calls between two looks at the clock. */
+/* Calls between two looks around (a power of two below 2^32), and looks around between two at the
+ * device's event file, which cost a system call each. */
 #define LOOK_EVERY 256
+#define ASYNC_EVERY 16
 
 static void failed_completion(struct vrb_peer *peer, const struct ibv_wc *wc, const char *what)
 {
@@ -100,16 +99,11 @@ static void inline_completion(struct vrb_rail *rail, const struct ibv_wc *wc, in
     }
 }
 
-static void recv_completion(struct vrb_rail *rail, const struct ibv_wc *wc)
+static void recv_failure(struct vrb_rail *rail, const struct ibv_wc *wc)
 {
     struct vrb_buf *buf = vrb_wr_owner(wc->wr_id);
-    struct vrb_peer *peer;
+    struct vrb_peer *peer = vrb_map_get(&rail->by_qpn, wc->qp_num);
 
-    if (__builtin_expect(wc->status == IBV_WC_SUCCESS, 1)) {
-        vrb_rc_recv(rail, wc);
-        return;
-    }
-    peer = vrb_map_get(&rail->by_qpn, wc->qp_num);
     /* A flushed receive alone says nothing: the send side, or an event, tells why. */
     if (wc->status != IBV_WC_WR_FLUSH_ERR) {
         failed_completion(peer, wc, "receiving");
@@ -117,8 +111,11 @@ static void recv_completion(struct vrb_rail *rail, const struct ibv_wc *wc)
     vrb_rc_recv_flushed(rail, buf);
 }
 
-static void completion(struct vrb_rail *rail, const struct ibv_wc *wc)
+/* All but messages that arrived. */
+static __attribute__((noinline)) void completion(struct vrb_rail *rail, const struct ibv_wc copy)
 {
+    const struct ibv_wc *wc = &copy;
+
     switch (wc->wr_id & VRB_WR_KIND_MASK) {
     case VRB_WR_INLINE:
         inline_completion(rail, wc, 0);
@@ -130,10 +127,11 @@ static void completion(struct vrb_rail *rail, const struct ibv_wc *wc)
         rdma_completion(wc);
         break;
     case VRB_WR_RECV:
-        recv_completion(rail, wc);
+        recv_failure(rail, wc);
         break;
     case VRB_WR_UD_RECV:
         vrb_ud_recv(rail, wc);
+        vrb_ud_repost(rail);
         break;
     case VRB_WR_UD_SEND:
         vrb_ud_send_done(rail, wc);
@@ -160,12 +158,20 @@ static void run_stalled(struct vrb_rail *rail)
     }
 }
 
-/* Rare errands that need the time. */
-static void look_around(struct vrb_rail *rail)
+/* Rare errands: device events, and what needs the time. */
+static __attribute__((noinline)) void look_around(struct vrb_rail *rail)
 {
-    uint64_t now = vrb_clock_ns();
+    uint64_t now;
 
-    if (rail->cfg.keepalive == 0 || rail->closing || now < rail->next_probe) {
+    vrb_due(rail); /* nothing depends on it; but who forgets to call it shall only be slow */
+    if (rail->calls / LOOK_EVERY % ASYNC_EVERY == 0) {
+        vrb_async_poll(rail);
+    }
+    if (rail->cfg.keepalive == 0 || rail->closing) {
+        return;
+    }
+    now = vrb_clock_ns();
+    if (now < rail->next_probe) {
         return;
     }
     if (rail->next_probe != 0) {
@@ -174,57 +180,70 @@ static void look_around(struct vrb_rail *rail)
     rail->next_probe = now + rail->cfg.keepalive * VRB_NS_PER_S;
 }
 
-static int poll_cq(struct vrb_rail *rail)
+static inline int poll_cq(struct vrb_rail *rail)
 {
     int n = 0;
 
-    if (rail->wc_pos == rail->wc_n) {
-        int got = ibv_poll_cq(rail->cq, VRB_POLL_BATCH, rail->wc);
-
-        if (got <= 0) {
+    if (__builtin_expect(rail->wc_next == rail->wc_end, 1)) {
+        n = ibv_poll_cq(rail->cq, VRB_POLL_BATCH, rail->wc);
+        if (n <= 0) {
             return 0;
         }
-        rail->wc_pos = 0;
-        rail->wc_n = got;
+        rail->wc_next = rail->wc;
+        rail->wc_end = rail->wc + n;
     }
-    while (rail->wc_pos < rail->wc_n) {
-        struct ibv_wc wc = rail->wc[rail->wc_pos++];
+    n = 0;
+    do {
+        const struct ibv_wc *wc = rail->wc_next++;
 
-        completion(rail, &wc);
         n++;
-    }
+        if (__builtin_expect(
+                (wc->wr_id & VRB_WR_KIND_MASK) == VRB_WR_RECV && wc->status == IBV_WC_SUCCESS, 1)) {
+            vrb_rc_recv(rail, wc); /* has read it before it calls back */
+        } else {
+            completion(rail, *wc); /* a copy: a nested call overwrites the array */
+        }
+    } while (rail->wc_next != rail->wc_end);
     return n;
 }
 
-static int progress(struct vrb_rail *rail)
+/* What is due beside completions. n: how many of these there were. */
+static __attribute__((noinline)) int run_due(struct vrb_rail *rail, int n)
 {
-    int n = poll_cq(rail);
-
     if (n > 0 || rail->refused) {
-        rail->idle = n > 0 ? 0 : rail->idle;
         rail->refused = 0;
-        vrb_rc_repost(rail);
-        vrb_ud_repost(rail);
         if (!vrb_list_empty(&rail->credit_due)) {
             vrb_rc_tell_credits(rail);
         }
         if (!vrb_list_empty(&rail->stalled)) {
             run_stalled(rail);
         }
-    } else if (++rail->idle % ASYNC_EVERY == 0) {
-        vrb_async_poll(rail);
     }
-    if (rail->cfg.mode != VRB_MODE_RC) {
+    if (rail->dgram != NULL) {
         n += vrb_dgram_progress(rail, n == 0);
-    }
-    if (++rail->calls % LOOK_EVERY == 0) {
-        look_around(rail);
     }
     if (rail->done_head != NULL) {
         n += vrb_path_run_done(rail);
     }
     if (!vrb_list_empty(&rail->connecting)) {
         n += vrb_peer_timers(rail, vrb_clock_ns());
+    }
+    rail->due = rail->refused || rail->dgram != NULL || rail->done_head != NULL ||
+                !vrb_list_empty(&rail->connecting) || !vrb_list_empty(&rail->credit_due) ||
+                !vrb_list_empty(&rail->stalled);
+    return n;
+}
+
+static inline int progress(struct vrb_rail *rail)
+{
+    int n = poll_cq(rail);
+
+    vrb_rc_repost(rail);
+    if (__builtin_expect(++rail->calls % LOOK_EVERY == 0, 0)) {
+        look_around(rail);
+    }
+    if (__builtin_expect(rail->due, 0)) {
+        n = run_due(rail, n);
     }
     return n;
 }

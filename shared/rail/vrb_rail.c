@@ -282,6 +282,13 @@ static void init_lists(struct vrb_rail *rail)
     vrb_list_init(&rail->peers);
     vrb_list_init(&rail->zombies);
     rail->done_tail = &rail->done_head;
+    rail->wc_next = rail->wc_end = rail->wc;
+    rail->tx.sge.addr = (uintptr_t)rail->tx.packet;
+    rail->tx.wr = (struct ibv_send_wr){
+        .sg_list = &rail->tx.sge,
+        .num_sge = 1,
+        .opcode = IBV_WR_SEND,
+    };
     pthread_mutexattr_init(&attr);
     pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(&rail->lock, &attr);

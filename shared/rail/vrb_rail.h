@@ -51,7 +51,7 @@ static inline void *vrb_wr_owner(uint64_t wr_id)
  * limit, because ob1 cannot wait for one (acknowledgements, FIN). */
 #define VRB_SMALL_SIZE 256
 
-/* Stack space for a packet that leaves inline. */
+/* Space for a packet that leaves inline. */
 #define VRB_INLINE_MAX 1024
 
 /* Completions taken from the CQ at a time. */
@@ -65,13 +65,21 @@ enum vrb_buf_class { VRB_CLS_SMALL = 0, VRB_CLS_BIG = 1, VRB_CLS_RECV = 2, VRB_C
 struct vrb_ud;
 struct vrb_dgram_rail;
 
+/* The work request of a packet that leaves inline, prepared when the rail is opened: its length,
+ * owner and flags are all that changes. The provider has read it when the post returns. */
+struct vrb_tx_inline {
+    struct ibv_send_wr wr;
+    struct ibv_sge sge;
+    uint8_t packet[VRB_INLINE_MAX];
+};
+
 struct vrb_rail {
     /* Hot: every packet. */
     struct ibv_cq *cq;
     int cq_room;         /* signalled work requests that the CQ still has room for */
     uint32_t inline_max; /* packet bytes, header included */
-    uint32_t idle;       /* progress calls since something happened */
     uint32_t calls;      /* progress calls */
+    uint8_t due;         /* something but the CQ needs a look: see vrb_due() */
     uint8_t refused;     /* something was refused: try again although nothing happened */
     uint8_t closing, failed, threads;
     struct vrb_buf *done_head, **done_tail; /* sent inline: `done` is still to be called */
@@ -81,15 +89,16 @@ struct vrb_rail {
     struct ibv_srq *srq;                    /* NULL: a receive queue per peer */
     struct vrb_buf *rx_free;                /* consumed receive buffers, to be posted again */
     uint32_t rx_free_n;
-    uint32_t rx_batch;          /* this many at a time */
-    struct vrb_peer *last_peer; /* of the last receive completion, */
-    uint32_t last_qpn;          /* by QPN: most packets come in runs */
-    struct vrb_map by_qpn;      /* local QPN -> peer */
-    int wc_pos, wc_n;           /* polled completions not handled yet: wc[wc_pos .. wc_n) */
+    uint32_t rx_batch;               /* this many at a time */
+    struct vrb_peer *last_peer;      /* of the last receive completion, */
+    uint32_t last_qpn;               /* by QPN: most packets come in runs */
+    struct vrb_map by_qpn;           /* local QPN -> peer */
+    struct ibv_wc *wc_next, *wc_end; /* polled completions not handled yet, in wc */
     struct ibv_wc wc[VRB_POLL_BATCH];
     struct vrb_pool small, big, rx;
     struct vrb_rdma *rdma_free;
     struct vrb_stats stats;
+    struct vrb_tx_inline tx;
 
     /* Cold. */
     uint64_t next_probe;  /* ns: when to look for silent peers */
@@ -142,6 +151,12 @@ static inline void vrb_call_begin(struct vrb_rail *rail)
 static inline void vrb_call_end(struct vrb_rail *rail)
 {
     vrb_lock(rail);
+}
+
+/* Something was put on a list, or into a queue, that progress looks through. */
+static inline void vrb_due(struct vrb_rail *rail)
+{
+    rail->due = 1;
 }
 
 /* True if the provider only means "not now". We count slots, so its queue is not full for want of

@@ -23,8 +23,9 @@
 struct vrb_credit {
     uint16_t tx_next;  /* number of the next packet we send */
     uint16_t tx_limit; /* we may send numbers below this */
-    uint16_t rx_count; /* packets consumed: their buffers can be used again */
+    uint16_t rx_grant; /* packets consumed, whose buffers can be used again, plus the window */
     uint16_t rx_told;  /* the grant that the peer was last told */
+    uint16_t half;     /* of the window: not told yet beyond this, and a CREDIT packet is due */
     uint16_t window;   /* packets the peer may have in flight towards us (2 .. MAX_WINDOW) */
 };
 
@@ -32,9 +33,10 @@ static inline void vrb_credit_init(struct vrb_credit *c, uint16_t window)
 {
     c->tx_next = 0;
     c->tx_limit = 0;
-    c->rx_count = 0;
-    c->window = window;
+    c->rx_grant = window;
     c->rx_told = window;
+    c->half = (uint16_t)((window + 1) / 2);
+    c->window = window;
 }
 
 /* How many packets may be sent now. */
@@ -63,20 +65,20 @@ static inline int vrb_credit_granted(struct vrb_credit *c, uint16_t grant)
 
 static inline void vrb_credit_consumed(struct vrb_credit *c)
 {
-    c->rx_count++;
+    c->rx_grant++;
 }
 
 /* The grant to put into a packet that leaves now; remembers that it was told. */
 static inline uint16_t vrb_credit_tell(struct vrb_credit *c)
 {
-    c->rx_told = (uint16_t)(c->rx_count + c->window);
+    c->rx_told = c->rx_grant;
     return c->rx_told;
 }
 
 /* True when a CREDIT packet is due: half of the window was used up since the last telling. */
 static inline int vrb_credit_due(const struct vrb_credit *c)
 {
-    return (uint16_t)(c->rx_count + c->window - c->rx_told) >= (c->window + 1) / 2;
+    return (uint16_t)(c->rx_grant - c->rx_told) >= c->half;
 }
 
 #endif

@@ -27,6 +27,8 @@ void vrb_rc_qp_destroy(struct vrb_peer *peer);
 
 /* Sends one message now; the caller has seen vrb_rc_may_send(). */
 void vrb_rc_send_buf(struct vrb_peer *peer, struct vrb_buf *buf);
+/* The same for header and data that are too long to leave inline: by copy. VRB_ERR_AGAIN: no
+ * buffer, or longer than one. */
 int vrb_rc_send_copy(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint32_t hdr_len,
                      const void *data, uint32_t data_len);
 
@@ -58,7 +60,15 @@ int vrb_rc_recv_init(struct vrb_rail *rail);   /* SRQ filled; VRB_OK or an error
 int vrb_rc_recv_attach(struct vrb_peer *peer); /* per-peer queue filled (no SRQ) */
 void vrb_rc_recv(struct vrb_rail *rail, const struct ibv_wc *wc);
 void vrb_rc_recv_flushed(struct vrb_rail *rail, struct vrb_buf *buf);
-void vrb_rc_repost(struct vrb_rail *rail);
+/* Gives consumed buffers back to the SRQ, a batch at a time. */
+void vrb_rc_repost_shared(struct vrb_rail *rail);
+
+static inline void vrb_rc_repost(struct vrb_rail *rail)
+{
+    if (rail->rx_free_n >= rail->rx_batch) { /* never without an SRQ: nothing is collected then */
+        vrb_rc_repost_shared(rail);
+    }
+}
 
 /* ---- vrb_rc_rdma.c ---- */
 

@@ -104,8 +104,7 @@ int vrb_rc_recv_attach(struct vrb_peer *peer)
     return fill(rail, peer, n);
 }
 
-/* Gives consumed buffers back to the HCA. */
-static void repost_shared(struct vrb_rail *rail)
+void vrb_rc_repost_shared(struct vrb_rail *rail)
 {
     while (rail->rx_free_n >= rail->rx_batch) {
         if (post_chain(rail, NULL, &rail->rx_free, rail->rx_batch) != VRB_OK) {
@@ -145,32 +144,36 @@ static void repost_own(struct vrb_peer *peer)
     }
 }
 
-void vrb_rc_repost(struct vrb_rail *rail)
+/* The same without an SRQ: the buffer goes back to its peer's queue, and the credit with it. */
+static __attribute__((noinline)) void consumed_own(struct vrb_peer *peer, struct vrb_buf *buf,
+                                                   int control)
 {
-    if (rail->srq != NULL && rail->rx_free_n >= rail->rx_batch) {
-        repost_shared(rail);
+    buf->next = peer->rx_free;
+    peer->rx_free = buf;
+    peer->rx_free_n++;
+    peer->rx_control += (uint32_t)control;
+    if (peer->rx_free_n >= peer->rx_batch) {
+        repost_own(peer);
     }
 }
 
 /* One packet's buffer has been read. */
-static void consumed(struct vrb_rail *rail, struct vrb_peer *peer, struct vrb_buf *buf, int control)
+static inline void consumed(struct vrb_rail *rail, struct vrb_peer *peer, struct vrb_buf *buf,
+                            int control)
 {
     if (rail->srq != NULL) {
-        vrb_rc_recv_flushed(rail, buf);
+        buf->next = rail->rx_free;
+        rail->rx_free = buf;
+        rail->rx_free_n++;
         if (!control) {
             vrb_credit_consumed(&peer->credit);
         }
     } else {
-        buf->next = peer->rx_free;
-        peer->rx_free = buf;
-        peer->rx_free_n++;
-        peer->rx_control += control;
-        if (peer->rx_free_n >= peer->rx_batch) {
-            repost_own(peer);
-        }
+        consumed_own(peer, buf, control);
     }
-    if (vrb_credit_due(&peer->credit) && !vrb_list_linked(&peer->due_link)) {
+    if (__builtin_expect(vrb_credit_due(&peer->credit), 0) && !vrb_list_linked(&peer->due_link)) {
         vrb_list_append(&rail->credit_due, &peer->due_link);
+        vrb_due(rail);
     }
 }
 
@@ -202,55 +205,82 @@ static void deliver_records(struct vrb_rail *rail, struct vrb_peer *peer, uint8_
 }
 
 /* By QPN and not by what the buffer says: a completion may outlive its peer. */
-static struct vrb_peer *packet_peer(struct vrb_rail *rail, const struct ibv_wc *wc)
+static inline struct vrb_peer *packet_peer(struct vrb_rail *rail, const struct ibv_wc *wc)
 {
-    if (wc->qp_num != rail->last_qpn) {
+    if (__builtin_expect(wc->qp_num != rail->last_qpn, 0)) {
         rail->last_peer = vrb_map_get(&rail->by_qpn, wc->qp_num);
         rail->last_qpn = wc->qp_num;
     }
     return rail->last_peer;
 }
 
-void vrb_rc_recv(struct vrb_rail *rail, const struct ibv_wc *wc)
+/* A grant that differs from the last one. */
+static __attribute__((noinline)) void granted(struct vrb_peer *peer, uint16_t grant)
 {
-    struct vrb_buf *buf = vrb_wr_owner(wc->wr_id);
-    struct vrb_peer *peer = packet_peer(rail, wc);
-    uint8_t *pkt = buf->payload - VRB_HDR_SIZE;
-    struct vrb_hdr h;
-    size_t len;
+    if (vrb_credit_granted(&peer->credit, grant) && !peer->fast) {
+        vrb_path_drain(peer);
+    }
+}
 
-    if (peer == NULL || peer->failed) {
-        vrb_rc_recv_flushed(rail, buf);
-        return;
-    }
-    if (!peer->up) {
-        vrb_peer_wireup(peer, vrb_wireup_on_data(&peer->wireup, vrb_clock_ns()));
-    }
-    if (vrb_hdr_get(pkt, wc->byte_len, &h) != VRB_OK ||
+/* What is not plain data, and what is wrong. */
+static __attribute__((noinline)) void recv_other(struct vrb_rail *rail, struct vrb_peer *peer,
+                                                 struct vrb_buf *buf, uint32_t len)
+{
+    struct vrb_hdr h;
+
+    if (vrb_hdr_get(buf->payload - VRB_HDR_SIZE, len, &h) != VRB_OK ||
         (h.kind != VRB_KIND_CREDIT && h.seq != peer->rx_seq)) {
         malformed(peer, "a packet with a wrong header or out of sequence");
         vrb_rc_recv_flushed(rail, buf);
         return;
     }
-    len = wc->byte_len - VRB_HDR_SIZE;
-    if (vrb_credit_granted(&peer->credit, h.grant) && !peer->fast) {
-        vrb_path_drain(peer);
-    }
+    granted(peer, h.grant);
     if (h.kind == VRB_KIND_CREDIT) {
         consumed(rail, peer, buf, 1);
         return;
     }
     peer->rx_seq++;
     rail->stats.rx_packets++;
-    rail->stats.rx_bytes += len;
-    if (h.kind == VRB_KIND_DATA) {
-        vrb_call_begin(rail);
-        rail->cb.recv(rail->cb.ctx, peer, h.tag, buf->payload, len);
-        vrb_call_end(rail);
-    } else {
-        deliver_records(rail, peer, buf->payload, len);
-    }
+    rail->stats.rx_bytes += len - VRB_HDR_SIZE;
+    deliver_records(rail, peer, buf->payload, len - VRB_HDR_SIZE);
     if (peer->failed) {
+        vrb_rc_recv_flushed(rail, buf);
+    } else {
+        consumed(rail, peer, buf, 0);
+    }
+}
+
+void vrb_rc_recv(struct vrb_rail *rail, const struct ibv_wc *wc)
+{
+    struct vrb_buf *buf = vrb_wr_owner(wc->wr_id);
+    struct vrb_peer *peer = packet_peer(rail, wc);
+    const uint8_t *pkt = buf->payload - VRB_HDR_SIZE;
+    uint32_t len = wc->byte_len;
+    uint16_t grant;
+
+    if (__builtin_expect(peer == NULL || peer->failed, 0)) {
+        vrb_rc_recv_flushed(rail, buf);
+        return;
+    }
+    if (__builtin_expect(!peer->up, 0)) {
+        vrb_peer_wireup(peer, vrb_wireup_on_data(&peer->wireup, vrb_clock_ns()));
+    }
+    if (__builtin_expect(!vrb_hdr_is_data(pkt, len, peer->rx_seq), 0)) {
+        recv_other(rail, peer, buf, len);
+        return;
+    }
+    len -= VRB_HDR_SIZE;
+    grant = vrb_get16(pkt + 2);
+    if (grant != peer->credit.tx_limit) {
+        granted(peer, grant);
+    }
+    peer->rx_seq++;
+    rail->stats.rx_packets++;
+    rail->stats.rx_bytes += len;
+    vrb_call_begin(rail);
+    rail->cb.recv(rail->cb.ctx, peer, pkt[1], buf->payload, len);
+    vrb_call_end(rail);
+    if (__builtin_expect(peer->failed, 0)) {
         vrb_rc_recv_flushed(rail, buf);
     } else {
         consumed(rail, peer, buf, 0);

@@ -8,8 +8,7 @@
 #include <string.h>
 
 #include "peer/vrb_path.h"
-#include "rc/vrb_rc.h"
-#include "wire/vrb_wire.h"
+#include "rc/vrb_rc_inline.h"
 
 /* A provider that refuses for so long, while we try again all the time, is broken. */
 #define REFUSED_MAX_NS (10 * VRB_NS_PER_S)
@@ -39,6 +38,7 @@ void vrb_rc_retry_later(struct vrb_peer *peer, int err, const char *what)
     }
     peer->fast = 0;
     rail->refused = 1;
+    vrb_due(rail);
     if (!vrb_list_linked(&peer->stall_link)) {
         vrb_list_append(&rail->stalled, &peer->stall_link);
     }
@@ -60,35 +60,8 @@ static int post(struct vrb_peer *peer, struct ibv_send_wr *wr, const char *what)
     return VRB_OK;
 }
 
-/* Posts one packet whose bytes may be reused on return. */
-static int post_inline(struct vrb_peer *peer, const void *pkt, uint32_t len)
-{
-    struct ibv_sge sge = {.addr = (uintptr_t)pkt, .length = len};
-    struct ibv_send_wr wr = {
-        .wr_id = vrb_wr_id(peer, VRB_WR_INLINE),
-        .sg_list = &sge,
-        .num_sge = 1,
-        .opcode = IBV_WR_SEND,
-        .send_flags = IBV_SEND_INLINE,
-    };
-    uint16_t n;
-    int rc;
-
-    n = vrb_rc_take_slot(peer, 0, &wr.send_flags);
-    rc = post(peer, &wr, "sending");
-    if (__builtin_expect(rc == VRB_ERR_AGAIN, 0)) {
-        vrb_rc_return_slot(peer, wr.send_flags, n);
-    }
-    return rc;
-}
-
-static inline void put_header(struct vrb_peer *peer, uint8_t *hdr, uint8_t kind, uint8_t tag)
-{
-    vrb_hdr_put(hdr, kind, tag, vrb_credit_tell(&peer->credit), peer->tx_seq++);
-    vrb_credit_sent(&peer->credit);
-}
-
-/* Undoes it for a packet that was not posted, the latest first. told: credit.rx_told before. */
+/* Undoes vrb_rc_number for a packet that was not posted, the latest first. told: credit.rx_told
+ * before. */
 static void unput_header(struct vrb_peer *peer, uint16_t told, uint32_t len)
 {
     peer->tx_seq--;
@@ -98,10 +71,18 @@ static void unput_header(struct vrb_peer *peer, uint16_t told, uint32_t len)
     peer->rail->stats.tx_bytes -= len;
 }
 
-static inline void count_tx(struct vrb_rail *rail, uint32_t len)
+int vrb_rc_inline_refused(struct vrb_peer *peer, int err, uint32_t payload, uint16_t told,
+                          uint16_t slots)
 {
-    rail->stats.tx_packets++;
-    rail->stats.tx_bytes += len;
+    err = abs(err); /* some providers return it negative */
+    if (!vrb_is_refusal(err)) {
+        vrb_rc_post_failed(peer, err, "sending");
+        return VRB_ERR_PEER;
+    }
+    vrb_rc_return_slot(peer, peer->rail->tx.wr.send_flags, slots);
+    unput_header(peer, told, payload);
+    peer->rail->stats.tx_inline--;
+    return VRB_ERR_AGAIN;
 }
 
 /* Buffers that leave with one call, hence one doorbell. */
@@ -127,8 +108,8 @@ static void chain_add(struct vrb_peer *peer, struct chain *c, struct vrb_buf *bu
     if (c->n == 0) {
         c->told = peer->credit.rx_told;
     }
-    put_header(peer, pkt, buf->kind, buf->tag);
-    count_tx(rail, buf->len);
+    vrb_rc_number(peer, pkt, buf->kind, buf->tag);
+    vrb_rc_count_tx(rail, buf->len);
     buf->peer = peer;
     c->buf[c->n] = buf;
     c->sge[c->n] = (struct ibv_sge){.addr = (uintptr_t)pkt, .length = len, .lkey = buf->lkey};
@@ -245,13 +226,14 @@ void vrb_rc_drain(struct vrb_peer *peer)
     }
 }
 
-static int copy_and_post(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint32_t hdr_len,
-                         const void *data, uint32_t data_len)
+int vrb_rc_send_copy(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint32_t hdr_len,
+                     const void *data, uint32_t data_len)
 {
     struct vrb_rail *rail = peer->rail;
     struct vrb_buf *buf;
 
-    if (!vrb_rc_copies_may_take(&rail->big) || (buf = vrb_pool_get(&rail->big)) == NULL) {
+    if (hdr_len + data_len > rail->big.capacity || !vrb_rc_copies_may_take(&rail->big) ||
+        (buf = vrb_pool_get(&rail->big)) == NULL) {
         return VRB_ERR_AGAIN;
     }
     buf->done = NULL;
@@ -259,38 +241,11 @@ static int copy_and_post(struct vrb_peer *peer, uint8_t tag, const void *hdr, ui
     buf->kind = VRB_KIND_DATA;
     buf->len = hdr_len + data_len;
     memcpy(buf->payload, hdr, hdr_len);
-    memcpy(buf->payload + hdr_len, data, data_len);
+    if (data_len > 0) {
+        memcpy(buf->payload + hdr_len, data, data_len);
+    }
     vrb_rc_send_buf(peer, buf);
     return VRB_OK;
-}
-
-int vrb_rc_send_copy(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint32_t hdr_len,
-                     const void *data, uint32_t data_len)
-{
-    struct vrb_rail *rail = peer->rail;
-    uint32_t len = VRB_HDR_SIZE + hdr_len + data_len;
-    uint16_t told = peer->credit.rx_told;
-    uint8_t pkt[VRB_INLINE_MAX];
-    int rc;
-
-    if (len > rail->inline_max) {
-        return len - VRB_HDR_SIZE <= rail->big.capacity
-                   ? copy_and_post(peer, tag, hdr, hdr_len, data, data_len)
-                   : VRB_ERR_AGAIN;
-    }
-    put_header(peer, pkt, VRB_KIND_DATA, tag);
-    memcpy(pkt + VRB_HDR_SIZE, hdr, hdr_len);
-    if (data_len > 0) {
-        memcpy(pkt + VRB_HDR_SIZE + hdr_len, data, data_len);
-    }
-    count_tx(rail, len - VRB_HDR_SIZE);
-    rail->stats.tx_inline++;
-    rc = post_inline(peer, pkt, len);
-    if (__builtin_expect(rc == VRB_ERR_AGAIN, 0)) {
-        unput_header(peer, told, len - VRB_HDR_SIZE);
-        rail->stats.tx_inline--;
-    }
-    return rc;
 }
 
 /* A packet that only tells credits. It needs a slot but no credit. */
@@ -390,6 +345,7 @@ int vrb_rc_tell_credits(struct vrb_rail *rail)
         } else if (post_credit(peer, VRB_WR_INLINE) == VRB_ERR_AGAIN) {
             vrb_list_append(&again, l);
             rail->refused = 1;
+            vrb_due(rail);
         } else {
             n++;
         }

@@ -75,7 +75,7 @@ static int post_recvs(struct vrb_rail *rail, const uint32_t *slots, uint32_t n)
     return abs(ibv_post_recv(ud->qp, wr, &bad));
 }
 
-void vrb_ud_repost(struct vrb_rail *rail)
+void vrb_ud_repost_chain(struct vrb_rail *rail)
 {
     struct vrb_ud *ud = rail->ud;
 

@@ -67,6 +67,13 @@ void vrb_ud_recv(struct vrb_rail *rail, const struct ibv_wc *wc);
 void vrb_ud_send_done(struct vrb_rail *rail, const struct ibv_wc *wc);
 
 /* Posts consumed receive slots again when a batch has gathered. */
-void vrb_ud_repost(struct vrb_rail *rail);
+void vrb_ud_repost_chain(struct vrb_rail *rail);
+
+static inline void vrb_ud_repost(struct vrb_rail *rail)
+{
+    if (rail->ud->free_n >= rail->ud->chain) {
+        vrb_ud_repost_chain(rail);
+    }
+}
 
 #endif

@@ -95,8 +95,8 @@ static void end_init(struct end *e, uint16_t window, uint16_t start)
     memset(e, 0, sizeof(*e));
     vrb_credit_init(&e->credit, window);
     /* As after `start` packets in both directions. */
-    e->credit.tx_next = e->credit.tx_limit = e->credit.rx_count = start;
-    e->credit.rx_told = (uint16_t)(start + window);
+    e->credit.tx_next = e->credit.tx_limit = start;
+    e->credit.rx_told = e->credit.rx_grant = (uint16_t)(start + window);
     e->wire = calloc(RING, sizeof(*e->wire));
     e->held = calloc(RING, sizeof(*e->held));
     assert_non_null(e->wire);
