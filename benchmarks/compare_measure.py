@@ -9,6 +9,8 @@ import socket
 import subprocess
 import tempfile
 
+import instruction_count as counting
+
 DEFAULT_PEERS = ["verbs", "ucx", "openib", "tcp", "raw"]
 PEERS = DEFAULT_PEERS + ["verbs-ud", "verbs-auto"]
 LAT_SIZES = ["0", "8", "1K", "8K", "64K"]
@@ -61,11 +63,11 @@ def prefixed(setup, command):
     return (["chrt", "-r", "10"] if setup.real_time else []) + command
 
 
-def run_mpi(setup, link, options, program, ranks=2, timed=True):
+def run_mpi(setup, link, options, program, ranks=2, timed=True, limit=60):
     """Output of an MPI job on two hosts, or None."""
     command = (prefixed(setup, []) if timed else []) + [
         os.path.join(setup.top, "tests", "lib", "vrbrun"), "--ranks", str(ranks),
-        "--hosts", "2", "--link", link, "--timeout", "60"] + options + ["--"] + program
+        "--hosts", "2", "--link", link, "--timeout", str(limit)] + options + ["--"] + program
     environment = dict(os.environ, BUILD=setup.build, PREFIX=setup.prefix, TOP=setup.top)
     # two ranks on two cores need not yield, and a yield is a system call
     if timed and ranks == 2:
@@ -170,80 +172,9 @@ def memory(setup):
         return None
 
 
-CALLGRIND = ["valgrind", "--tool=callgrind", "--collect-atstart=no",
-             "--toggle-collect=measured_send", "--toggle-collect=measured_receive",
-             "--dump-before=after_send", "--dump-before=after_receive"]
-
-
-def where(path):
-    """The part of the software that an object belongs to."""
-    name = os.path.basename(path)
-    for pattern, part in (("mca_btl_verbs", "component and core"), ("mca_pml_ob1", "MPI"),
-                          ("libsofthca", "verbs library (software HCA)"),
-                          ("libibverbs", "verbs library (software HCA)"),
-                          ("libmpi", "MPI"), ("libopen-", "MPI"), ("mca_", "MPI"),
-                          ("libuc", "UCX"), ("libibuc", "UCX")):
-        if name.startswith(pattern):
-            return part
-    return "UCX" if "/ucx/" in path else "libc and others"
-
-
-def instructions(setup, peer, messages=20):
-    """Instructions of one 8 B send and one 8 B receive at rank 0: {"send": {part: count}, ...}."""
-    program = os.path.join(setup.build, "benchmarks", "vrb_instructions")
-    if not shutil.which("valgrind") or not os.path.exists(program):
-        return None
-    with tempfile.TemporaryDirectory() as folder:
-        # UCX's memory hooks and error handlers do not work under valgrind, nor matter to 8 bytes
-        if run_mpi(setup, "ib", VRBRUN[peer] + ["--env", "UCX_HANDLE_ERRORS=none", "--env",
-                                                "UCX_MEM_EVENTS=n"],
-                   CALLGRIND + ["--callgrind-out-file=%s/%%q{OMPI_COMM_WORLD_RANK}" % folder,
-                                program, str(messages), "8"], timed=False) is None:
-            return None
-        return {what: split(median_dump(folder, "after_" + what)) for what in ("send", "receive")}
-
-
-def median_dump(folder, trigger):
-    """The dump of rank 0 with the median count: a receive whose message was late is no example."""
-    totals = []
-    for name in os.listdir(folder):
-        with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as dump:
-            text = dump.read()
-        total = re.search(r"^totals: (\d+)", text, re.M)
-        if name.startswith("0.") and total and "Trigger: --dump-before=" + trigger in text:
-            totals.append((int(total.group(1)), os.path.join(folder, name)))
-    totals.sort()
-    return totals[len(totals) // 2][1] if totals else None
-
-
-def split(path):
-    """Instructions of a callgrind file by the part of the software that ran them."""
-    parts, names, current, skip = {}, {}, "", False
-    if path is None:
-        return parts
-    with open(path, encoding="utf-8", errors="replace") as dump:
-        for line in dump:
-            # a name is spelt out once: ob=(3) /usr/lib/libx.so, later ob=(3); cob= is a callee's
-            name = re.match(r"(c?ob)=\((\d+)\)(?: (.*))?$", line)
-            if name:
-                if name.group(3):
-                    names[name.group(2)] = name.group(3)
-                if name.group(1) == "ob":
-                    current = names.get(name.group(2), "")
-            elif line.startswith("calls="):
-                skip = True  # what follows is the callee's cost, which stands elsewhere too
-            elif re.match(r"[+*\-\d]", line):
-                cost = line.split()
-                if not skip and len(cost) > 1:
-                    part = where(current)
-                    parts[part] = parts.get(part, 0) + int(cost[1])
-                skip = False
-    return parts
-
-
 def extras(setup):
     return {"memory": memory(setup),
-            "instructions": {peer: instructions(setup, peer) for peer in ("verbs", "ucx")}}
+            "instructions": {peer: counting.counted(setup, peer) for peer in ("verbs", "ucx")}}
 
 
 def first_line(*command):

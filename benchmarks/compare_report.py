@@ -131,7 +131,8 @@ def extras_section(run):
               "below 64 KiB", "met" if memory["peer_bytes"] < 64 << 10 else "missed"]])
         text += ("\nCounted by the component (`btl_verbs` performance variables of MPI_T); the "
                  "program is `benchmarks/vrb_memory`.\n")
-    counted = {p: i for p, i in (run["extras"].get("instructions") or {}).items() if i}
+    counted = {p: {what: i[what] for what in ("send", "receive")}
+               for p, i in (run["extras"].get("instructions") or {}).items() if i}
     if counted:
         parts = sorted({part for i in counted.values() for what in i.values() for part in what})
         rows = [["one " + what] + [number(sum(i[what].values()), 0) for i in counted.values()]
@@ -142,8 +143,8 @@ def extras_section(run):
         text += "\n## Instructions of an 8 B message\n\n" + table(
             ["instructions"] + [NAMES[p] for p in counted], rows)
         text += ("\nCounted by callgrind around `MPI_Send` and around an `MPI_Recv` whose message "
-                 "has arrived, so that waiting is not counted; the median of 20 calls "
-                 "(`benchmarks/vrb_instructions`).\n")
+                 "has arrived, so that waiting is not counted; what most of 20 calls took "
+                 "(`benchmarks/instructions`).\n")
     return text
 
 

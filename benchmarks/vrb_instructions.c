@@ -1,10 +1,11 @@
-/* One small message per call, so that callgrind can count the instructions of a send or a receive.
+/* One operation per call, so that callgrind can count the instructions of a send, a receive, and a
+ * look for messages that finds none.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Run by benchmarks/compare under callgrind with --toggle-collect=measured_send (and
- * measured_receive) and --dump-before=after_send (and after_receive): one dump for each call. A
- * rank that waits polls, and polls cost instructions that no message is to blame for; so each
- * message is given time to arrive before its receive is counted, and the median dump is taken.
+ * Run by benchmarks/instruction_count.py under callgrind with --toggle-collect=measured_send (and
+ * the others) and --dump-before=after_send (and the others): one dump for each call. A rank that
+ * waits polls, and polls cost instructions that no message is to blame for; so each message is
+ * given time to arrive before its receive is counted, and the count that most dumps share is taken.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -20,8 +21,10 @@ static char buffer[65536];
 /* External names that stay whole functions: callgrind toggles on entry and exit. */
 void measured_send(int size, int peer);
 void measured_receive(int size, int peer);
+void measured_idle(int peer);
 void after_send(void);
 void after_receive(void);
+void after_idle(void);
 
 __attribute__((noinline)) void measured_send(int size, int peer)
 {
@@ -33,6 +36,14 @@ __attribute__((noinline)) void measured_receive(int size, int peer)
     MPI_Recv(buffer, size, MPI_BYTE, peer, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
+/* Progress is made once, and there is nothing to be found. */
+__attribute__((noinline)) void measured_idle(int peer)
+{
+    int flag = 0;
+
+    MPI_Iprobe(peer, 3, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+}
+
 /* callgrind writes its counts and starts anew when these are entered. */
 __attribute__((noinline)) void after_send(void)
 {
@@ -40,6 +51,11 @@ __attribute__((noinline)) void after_send(void)
 }
 
 __attribute__((noinline)) void after_receive(void)
+{
+    __asm__ volatile("");
+}
+
+__attribute__((noinline)) void after_idle(void)
 {
     __asm__ volatile("");
 }
@@ -60,7 +76,7 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "--help") == 0) {
         printf("Usage: mpirun -n 2 ... vrb_instructions [MESSAGES [SIZE]]\n"
                "Sends and receives MESSAGES (100) messages of SIZE (8) bytes, one at a time.\n"
-               "benchmarks/compare runs it under callgrind.\n");
+               "benchmarks/instructions runs it under callgrind.\n");
         return 0;
     }
     int count = argc > 1 ? atoi(argv[1]) : 100;
@@ -96,6 +112,11 @@ int main(int argc, char **argv)
             }
         }
     }
+    for (int i = 0; i < count; i++) {
+        measured_idle(1 - rank);
+        after_idle();
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
     MPI_Finalize();
     return 0;
 }
