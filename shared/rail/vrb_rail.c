@@ -283,6 +283,7 @@ static void init_lists(struct vrb_rail *rail)
     vrb_list_init(&rail->zombies);
     rail->done_tail = &rail->done_head;
     rail->wc_next = rail->wc_end = rail->wc;
+    vrb_due(rail); /* progress finds out itself whether there is ever anything */
     rail->tx.sge.addr = (uintptr_t)rail->tx.packet;
     rail->tx.wr = (struct ibv_send_wr){
         .sg_list = &rail->tx.sge,
