@@ -18,7 +18,7 @@ static void show(mca_btl_verbs_module_t *module, const struct vrb_peer *peer)
     const mca_btl_base_module_t *btl = &module->super;
     const struct vrb_config *cfg = vrb_rail_config(module->rail);
     uint32_t rank = (uint32_t)(mca_btl_verbs_component.name & UINT32_MAX);
-    char line[512];
+    char line[768];
 
     mca_btl_verbs_say("map: host %s rank %u %s", opal_process_info.nodename, rank,
                       vrb_peer_describe(peer, line, sizeof(line)));
@@ -33,7 +33,7 @@ static void show(mca_btl_verbs_module_t *module, const struct vrb_peer *peer)
 
 void mca_btl_verbs_connected(void *ctx, struct vrb_peer *peer)
 {
-    char line[512];
+    char line[768];
 
     if (mca_btl_verbs_component.params.show_map) {
         show(ctx, peer);

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "address/vrb_choose.h"
+#include "address/vrb_reach.h"
 #include "btl_verbs.h"
 
 /* Time that all ending connections together may wait for what is still queued on them. Nobody needs
@@ -192,6 +193,27 @@ static void endpoint_drop(mca_btl_verbs_endpoint_t *endpoint)
     proc_put(p);
 }
 
+/* The reason with both ends' addresses and what to do, if addresses are the reason. */
+static const char *reason_at_length(const struct mca_btl_verbs_proc *p, const char *why, char *text,
+                                    size_t len)
+{
+    struct vrb_path path;
+    const char *ignored;
+
+    if (p->num_addresses <= 0 || p->why != why) {
+        return why;
+    }
+    for (int i = 0; i < self->num_modules; i++) {
+        for (int j = 0; j < p->num_addresses; j++) {
+            if (vrb_choose(&self->addresses[i], &p->addresses[j], &path, &ignored) == VRB_OK) {
+                return why;
+            }
+        }
+    }
+    return vrb_reach_none_of(self->addresses, self->num_modules, p->addresses, p->num_addresses,
+                             why, text, len);
+}
+
 /* Tells why a process cannot be reached: to whoever debugs, and once to whoever asked for verbs,
  * when no rail reaches it at all. */
 static void explain_unreachable(const mca_btl_verbs_module_t *module,
@@ -199,6 +221,7 @@ static void explain_unreachable(const mca_btl_verbs_module_t *module,
 {
     unsigned rank = (unsigned)(p->name & UINT32_MAX);
     const struct vrb_port *port = vrb_rail_port(module->rail);
+    char text[2048];
     int i;
 
     mca_btl_verbs_note("rank %u on host %s cannot be reached from %s port %d: %s", rank, p->host,
@@ -211,7 +234,7 @@ static void explain_unreachable(const mca_btl_verbs_module_t *module,
     if (self->asked && module->index == 0 && self->unreachable_shown < MAX_UNREACHABLE_SHOWN) {
         self->unreachable_shown++;
         mca_btl_verbs_say("rank %u on host %s cannot be reached over verbs: %s", rank, p->host,
-                          why);
+                          reason_at_length(p, why, text, sizeof(text)));
     }
 }
 

@@ -71,7 +71,7 @@ void mca_btl_verbs_text_stop(void)
 
 static void vsay(const char *fmt, va_list args)
 {
-    char line[1024];
+    char line[3072];
 
     vsnprintf(line, sizeof(line), fmt, args);
     opal_output(0, "btl:verbs: %s", line);

@@ -12,6 +12,8 @@ libvrb_la_SOURCES = \
 	shared/address/vrb_ah.h \
 	shared/address/vrb_choose.c \
 	shared/address/vrb_choose.h \
+	shared/address/vrb_reach.c \
+	shared/address/vrb_reach.h \
 	shared/device/vrb_facts.c \
 	shared/device/vrb_facts.h \
 	shared/device/vrb_filter.c \

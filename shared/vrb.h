@@ -189,7 +189,7 @@ struct vrb_rail *vrb_peer_rail(const struct vrb_peer *peer);
 void vrb_peer_connect(struct vrb_peer *peer);
 
 /* One line: "shca1 port 1 RoCE, GID ::ffff:10.77.1.1 (RoCE v2) -> host node2 rank 1 GID ..., RC,
- * MTU 1024". */
+ * MTU 1024 (same subnet (/24), the best of 4 pairs)". */
 const char *vrb_peer_describe(const struct vrb_peer *peer, char *buf, size_t len);
 
 /* ---- messages -------------------------------------------------------------------------------- */

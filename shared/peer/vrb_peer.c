@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "address/vrb_reach.h"
 #include "dgram/vrb_dgram.h"
 #include "peer/vrb_path.h"
 #include "rc/vrb_rc.h"
@@ -456,7 +457,8 @@ const char *vrb_peer_describe(const struct vrb_peer *peer, char *buf, size_t len
     const struct vrb_rail *rail = peer->rail;
     const struct vrb_path *p = &peer->path;
     uint8_t mtu = p->mtu;
-    char here[96], there[96], rank[32] = "";
+    struct vrb_address local = rail->address, remote = peer->remote;
+    char here[96], there[96], why[128], rank[32] = "";
 
     if (peer->wireup.have_remote && peer->wireup.remote.mtu < mtu) {
         mtu = peer->wireup.remote.mtu;
@@ -464,10 +466,12 @@ const char *vrb_peer_describe(const struct vrb_peer *peer, char *buf, size_t len
     if (peer->rank != UINT64_MAX) {
         snprintf(rank, sizeof(rank), " rank %llu", (unsigned long long)peer->rank);
     }
-    vrb_address_text(&rail->address, p->use_grh ? &p->sgid : NULL, here, sizeof(here));
-    vrb_address_text(&peer->remote, p->use_grh ? &p->dgid : NULL, there, sizeof(there));
-    snprintf(buf, len, "%s port %d %s, %s -> host %s%s, %s, %s, MTU %d", rail->port.dev,
+    local.lid = (uint16_t)(local.lid + p->src_path_bits); /* 0 on RoCE */
+    remote.lid = p->dlid;
+    vrb_address_text(&local, p->use_grh ? &p->sgid : NULL, here, sizeof(here));
+    vrb_address_text(&remote, p->use_grh ? &p->dgid : NULL, there, sizeof(there));
+    snprintf(buf, len, "%s port %d %s, %s -> host %s%s, %s, %s, MTU %d (%s)", rail->port.dev,
              rail->port.port, p->link == VRB_LINK_IB ? "InfiniBand" : "RoCE", here, peer->host,
-             rank, there, peer->up ? "RC" : "UD", 128 << mtu);
+             rank, there, peer->up ? "RC" : "UD", 128 << mtu, vrb_reach_why(p, why, sizeof(why)));
     return buf;
 }

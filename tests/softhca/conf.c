@@ -9,10 +9,11 @@
  * - [fabric]: defaults = yes|no (whether every host has shca0, ib, and shca1, roce)
  * - [host INDEX]: name = NAME (the host that gets this index, and so these addresses)
  * - [limits]: max_qp, max_mr, memlock ... of every device; all keys are in conf_value.c
- * - [device HOST/NAME]: link = ib|roce, ports = 1|2, fw, vendor_id, part_id, hw_ver, any limit
- * - [port HOST/NAME:P]: lid, lmc, sm_lid, prefix, pkeys = K,K.., mtu, max_mtu, speed, width, net,
- *   state = down|init|armed|active, max_msg_sz, gids = TABLE-LENGTH,
- *   gid.N = [ib|v1|v2] ADDRESS[/BITS] or empty, gid.* = empty
+ * - [device HOST/NAME]: link = ib|roce, ports = 1|2, fw, vendor_id, part_id, hw_ver, any limit,
+ *   transport = ib|iwarp|usnic (what it says of itself)
+ * - [port HOST/NAME:P]: lid, lmc, grh = 1 (packets need a GRH), sm_lid, prefix, pkeys = K,K.., mtu,
+ * max_mtu, speed, width, net, state = down|init|armed|active, max_msg_sz, gids = TABLE-LENGTH,
+ *   gid.N = [ib|v1|v2] ADDRESS[/BITS] [vlan TAG] [dev NETWORK-DEVICE] or empty, gid.* = empty
  *
  * A device comes before its ports; a port section without :P means all ports of the device.
  */
@@ -57,6 +58,16 @@ static void set_device(struct shca_conf *p, struct sm_dev *d, const char *key, c
             d->nports = (uint32_t)n;
         } else {
             shca_conf_complain(p, "a device has 1 or 2 ports", v);
+        }
+    } else if (!strcmp(key, "transport")) {
+        if (!strcmp(v, "ib")) {
+            d->transport = IBV_TRANSPORT_IB;
+        } else if (!strcmp(v, "iwarp")) {
+            d->transport = IBV_TRANSPORT_IWARP;
+        } else if (!strcmp(v, "usnic")) {
+            d->transport = IBV_TRANSPORT_USNIC_UDP;
+        } else {
+            shca_conf_complain(p, "neither ib, iwarp nor usnic", v);
         }
     } else if (!strcmp(key, "fw")) {
         snprintf(d->fw, sizeof(d->fw), "%s", v);

@@ -10,7 +10,7 @@
 
 static void set_gid(struct shca_conf *p, struct sm_port *port, const char *key, const char *value)
 {
-    char buf[128], *v = buf, *addr, *slash, *word, *save;
+    char buf[128], *v = buf, *addr, *slash, *word, *save, *more;
     struct sm_gid g = {0};
     uint64_t i;
 
@@ -38,6 +38,16 @@ static void set_gid(struct shca_conf *p, struct sm_port *port, const char *key, 
         strcpy(g.ndev, "lo");
     }
     shca_conf_expand(p, value, buf, sizeof(buf));
+    more = strstr(v, " dev ");
+    if (more) {
+        snprintf(g.ndev, sizeof(g.ndev), "%.15s", more + 5);
+        *more = '\0';
+    }
+    more = strstr(v, " vlan ");
+    if (more) {
+        shca_conf_store(p, more + 6, 1, 4094, &g.vlan, 2);
+        *more = '\0';
+    }
     word = strtok_r(v, " \t", &save);
     addr = word ? strtok_r(NULL, " \t", &save) : NULL;
     if (!addr) {
@@ -128,6 +138,8 @@ void shca_conf_port(struct shca_conf *p, struct sm_port *port, const char *key, 
         shca_conf_store(p, v, 1, 0xbfff, &port->lid, 2);
     } else if (!strcmp(key, "lmc")) {
         shca_conf_store(p, v, 0, 7, &port->lmc, 1);
+    } else if (!strcmp(key, "grh")) {
+        shca_conf_store(p, v, 0, 1, &port->grh_required, 1);
     } else if (!strcmp(key, "sm_lid")) {
         shca_conf_store(p, v, 0, 0xbfff, &port->sm_lid, 2);
     } else if (!strcmp(key, "prefix")) {

@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <endian.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,8 +27,10 @@ static struct shca_device *device(uint32_t idx)
         return NULL;
     }
     dev->idx = idx;
-    dev->dev.node_type = IBV_NODE_CA;
-    dev->dev.transport_type = IBV_TRANSPORT_IB;
+    dev->dev.node_type = d->transport == IBV_TRANSPORT_IWARP       ? IBV_NODE_RNIC
+                         : d->transport == IBV_TRANSPORT_USNIC_UDP ? IBV_NODE_USNIC_UDP
+                                                                   : IBV_NODE_CA;
+    dev->dev.transport_type = (enum ibv_transport_type)d->transport;
     snprintf(dev->dev.name, sizeof(dev->dev.name), "%s", d->name);
     snprintf(dev->dev.dev_name, sizeof(dev->dev.dev_name), "uverbs%u", d->ordinal);
     snprintf(dev->dev.dev_path, sizeof(dev->dev.dev_path), "/sys/class/infiniband_verbs/uverbs%u",
@@ -276,6 +279,7 @@ static int port_attr(const struct sm_dev *d, int port, struct ibv_port_attr *a)
         a->lmc = p->lmc;
         a->subnet_timeout = 18;
         a->link_layer = IBV_LINK_LAYER_INFINIBAND;
+        a->flags = p->grh_required ? IBV_QPF_GRH_REQUIRED : 0;
     } else {
         a->link_layer = IBV_LINK_LAYER_ETHERNET;
         a->flags = IBV_QPF_GRH_REQUIRED;
@@ -347,7 +351,7 @@ static bool fill_entry(struct ibv_context *ctx, uint32_t port, uint32_t index,
     e->gid_index = index;
     e->port_num = port;
     e->gid_type = g->type; /* same values: IB, RoCE v1, RoCE v2 */
-    e->ndev_ifindex = g->ndev[0] ? 1 : 0;
+    e->ndev_ifindex = g->ndev[0] ? if_nametoindex(g->ndev) : 0;
     return true;
 }
 

@@ -28,6 +28,18 @@ static enum shca_outcome nak(struct rc_op *op, enum ibv_wc_status status, uint32
     return done(op, status);
 }
 
+/* An RC QP takes packets only from the address that it sends to (IBTA 9.6.1.5). */
+static bool comes_from_peer(const struct rc_op *op)
+{
+    const struct sm_qp *to = op->to, *me = op->qp->sm;
+    const struct sm_port *from = &shca.seg->devs[me->o.dev].ports[me->port_num - 1];
+
+    if (from->link == SM_LINK_IB) {
+        return op->qp->route.slid == to->path.dlid;
+    }
+    return memcmp(from->gids[me->path.sgid_index].raw, to->path.dgid, 16) == 0;
+}
+
 /* Is there somebody who would answer? */
 static bool answers(const struct rc_op *op)
 {
@@ -37,7 +49,8 @@ static bool answers(const struct rc_op *op)
     if (state != IBV_QPS_RTR + 1 && state != IBV_QPS_RTS + 1 && state != IBV_QPS_SQD + 1) {
         return false;
     }
-    if (to->type != IBV_QPT_RC || to->dest_qpn != me->qpn || !shca_pkey_match(me, to)) {
+    if (to->type != IBV_QPT_RC || to->dest_qpn != me->qpn || !shca_pkey_match(me, to) ||
+        !comes_from_peer(op)) {
         return false;
     }
     if (SHCA_UNLIKELY(to->rq_psn != me->sq_psn)) {

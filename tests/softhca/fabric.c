@@ -289,8 +289,10 @@ static bool same_subnet(const struct sm_gid *src, const uint8_t dst[16])
     return true;
 }
 
-/* Which port owns a RoCE address on this wire? RoCE v1 and v2 entries are different addresses. */
-static bool find_gid(const char *net, const uint8_t gid[16], int type, uint32_t *dev, int *port)
+/* Which port owns a RoCE address on this wire? RoCE v1 and v2 entries are different addresses, and
+ * each VLAN is a wire of its own. */
+static bool find_gid(const char *net, uint16_t vlan, const uint8_t gid[16], int type, uint32_t *dev,
+                     int *port)
 {
     for (uint32_t i = 0; i < SM_MAX_DEVS; i++) {
         const struct sm_dev *d = &shca.seg->devs[i];
@@ -305,7 +307,8 @@ static bool find_gid(const char *net, const uint8_t gid[16], int type, uint32_t 
                 continue;
             }
             for (unsigned int g = 0; g < pp->ngids; g++) {
-                if (pp->gids[g].type == type && !memcmp(pp->gids[g].raw, gid, 16)) {
+                if (pp->gids[g].type == type && pp->gids[g].vlan == vlan &&
+                    !memcmp(pp->gids[g].raw, gid, 16)) {
                     *dev = i;
                     *port = (int)p + 1;
                     return true;
@@ -366,9 +369,9 @@ static int check_roce(const struct sm_port *p, const struct ibv_ah_attr *attr)
     if (!same_subnet(src, attr->grh.dgid.raw)) {
         return EHOSTUNREACH; /* no route */
     }
-    if (!find_gid(p->net, attr->grh.dgid.raw, src->type, &dev, &port)) {
+    if (!find_gid(p->net, src->vlan, attr->grh.dgid.raw, src->type, &dev, &port)) {
         for (int t = SM_GID_ROCE1; t <= SM_GID_ROCE2; t++) {
-            if (find_gid(p->net, attr->grh.dgid.raw, t, &dev, &port)) {
+            if (find_gid(p->net, src->vlan, attr->grh.dgid.raw, t, &dev, &port)) {
                 return 0; /* ARP finds the host; that it drops the other RoCE version shows later */
             }
         }
@@ -450,7 +453,7 @@ static void resolve(uint32_t dev_idx, const struct sm_path *path, struct shca_ro
         const struct sm_gid *src = &from->gids[path->sgid_index];
 
         if (gid_is_zero(src->raw) || !same_subnet(src, path->dgid) ||
-            !find_gid(from->net, path->dgid, src->type, &r->dev, &r->port)) {
+            !find_gid(from->net, src->vlan, path->dgid, src->type, &r->dev, &r->port)) {
             return;
         }
     } else {
@@ -464,6 +467,10 @@ static void resolve(uint32_t dev_idx, const struct sm_path *path, struct shca_ro
         r->dlid = path->dlid;
     }
     to = &shca.seg->devs[r->dev].ports[r->port - 1];
+    if (from->link == SM_LINK_IB && (from->grh_required || to->grh_required) && !path->is_grh) {
+        r->port = 0;
+        return;
+    }
     if (atomic_load(&to->state) != IBV_PORT_ACTIVE || atomic_load(&shca.seg->devs[r->dev].fatal)) {
         r->port = 0;
         return;

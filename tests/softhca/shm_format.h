@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #define SM_MAGIC 0x53484341u /* "SHCA" */
-#define SM_VERSION 1u        /* grows with any change of meaning that sizes do not show */
+#define SM_VERSION 2u        /* grows with any change of meaning that sizes do not show */
 
 enum {
     SM_MAX_HOSTS = 16,
@@ -54,7 +54,8 @@ struct sm_gid {
     uint8_t raw[16];   /* all zero: an empty slot */
     uint8_t type;      /* enum sm_gid_type */
     uint8_t plen;      /* bits that name the IP subnet (IPv4-mapped: of the last four bytes) */
-    char ndev[16 + 6]; /* name that gid_attrs/ndevs shows: a real network device ("lo") */
+    uint16_t vlan;     /* its packets carry this tag: one wire per tag; 0 = none */
+    char ndev[16 + 4]; /* name that gid_attrs/ndevs shows: a real network device ("lo") */
 };
 
 struct sm_port {
@@ -63,6 +64,7 @@ struct sm_port {
     uint8_t lmc;
     uint8_t max_mtu, active_mtu; /* enum ibv_mtu */
     uint8_t width, speed;        /* verbs encodings: width 1,2,4,8; speed 1..64 */
+    uint8_t grh_required;        /* InfiniBand: packets without a GRH are dropped */
     uint16_t lid, sm_lid;
     uint16_t npkeys;
     uint16_t ngids; /* length of the GID table, empty slots included */
@@ -112,6 +114,7 @@ struct sm_dev {
     uint32_t nports;
     uint64_t node_guid; /* host byte order */
     uint32_t vendor_id, part_id, hw_ver;
+    uint32_t transport; /* enum ibv_transport_type: what the device says of itself */
     char name[SM_NAME_LEN];
     char fw[SM_NAME_LEN];
     struct sm_limits lim;

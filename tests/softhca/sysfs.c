@@ -80,8 +80,8 @@ static int node_guid(const struct at *at, char *to, size_t size)
 
 static int node_type(const struct at *at, char *to, size_t size)
 {
-    (void)at;
-    return snprintf(to, size, "1: CA\n");
+    return snprintf(to, size, "%s\n",
+                    at->dev->transport == IBV_TRANSPORT_IWARP ? "4: RNIC" : "1: CA");
 }
 
 static int numa_node(const struct at *at, char *to, size_t size)
@@ -239,6 +239,21 @@ static int pkey(const struct at *at, char *to, size_t size)
     return snprintf(to, size, "0x%04x\n", at->port->pkeys[at->index]);
 }
 
+static int cnt(const struct at *at, enum sm_counter c, char *to, size_t size)
+{
+    return snprintf(to, size, "%llu\n", (unsigned long long)atomic_load(&at->dev->cnt[c]));
+}
+
+static int ack_timeouts(const struct at *at, char *to, size_t size)
+{
+    return cnt(at, SM_CNT_TIMEOUT, to, size);
+}
+
+static int rnr_naks(const struct at *at, char *to, size_t size)
+{
+    return cnt(at, SM_CNT_RNR, to, size);
+}
+
 /* ---- the tree ---- */
 
 /* %d device by name, %u device as uverbsN, %p port, %g GID index, %k P_Key index */
@@ -280,6 +295,8 @@ static const struct {
     {"/sys/class/infiniband/%d/ports/%p/gid_attrs/types/%g", gid_type},
     {"/sys/class/infiniband/%d/ports/%p/gid_attrs/ndevs/%g", gid_ndev},
     {"/sys/class/infiniband/%d/ports/%p/pkeys/%k", pkey},
+    {"/sys/class/infiniband/%d/ports/%p/hw_counters/local_ack_timeout_err", ack_timeouts},
+    {"/sys/class/infiniband/%d/ports/%p/hw_counters/rnr_nak_retry_err", rnr_naks},
 };
 
 enum { TREE_SIZE = sizeof(tree) / sizeof(tree[0]) };
