@@ -156,7 +156,11 @@ void mca_btl_verbs_say_no_ports(const struct vrb_port *ports, int n)
     }
     add(text, sizeof(text), "\n");
     for (i = 0; i < n; i++) {
-        add(text, sizeof(text), "  %s port %d: %s\n", ports[i].dev, ports[i].port,
+        add(text, sizeof(text), "  %s", ports[i].dev);
+        if (ports[i].port > 0) {
+            add(text, sizeof(text), " port %d", ports[i].port);
+        }
+        add(text, sizeof(text), ": %s\n",
             ports[i].usable   ? "usable, but it could not be opened (see above)"
             : ports[i].why[0] ? ports[i].why
                               : "not active");

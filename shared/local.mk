@@ -41,6 +41,8 @@ libvrb_la_SOURCES = \
 	shared/peer/vrb_peer.c \
 	shared/peer/vrb_peer.h \
 	shared/rail/vrb_async.c \
+	shared/rail/vrb_fit.c \
+	shared/rail/vrb_fit.h \
 	shared/rail/vrb_progress.c \
 	shared/rail/vrb_rail.c \
 	shared/rail/vrb_rail.h \

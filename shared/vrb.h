@@ -106,7 +106,7 @@ struct vrb_callbacks {
 /* A port found on this host: read once, describes itself in words. */
 struct vrb_port {
     char dev[VRB_DEV_NAME_MAX];
-    uint8_t port;
+    uint8_t port;        /* 0: the whole device, which cannot be opened */
     uint8_t link;        /* enum vrb_link; 0 = other */
     uint8_t active;      /* the port is up */
     uint8_t usable;      /* active, and nothing in `why` */

@@ -105,7 +105,9 @@ int vrb_filter_wants(struct vrb_filter *f, const char *dev, int port)
     for (int i = 0; i < f->n; i++) {
         struct vrb_filter_entry *e = &f->entry[i];
 
-        if (strcmp(e->dev, dev) == 0 && (e->port == 0 || e->port == port)) {
+        int same_port = e->port == 0 || e->port == port || (port == 0 && !f->exclude);
+
+        if (strcmp(e->dev, dev) == 0 && same_port) {
             e->used = 1;
             listed = 1;
         }

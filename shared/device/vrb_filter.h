@@ -27,7 +27,8 @@ struct vrb_filter {
 int vrb_filter_parse(struct vrb_filter *f, const char *include, const char *exclude, char *err,
                      size_t len);
 
-/* True if the port is wanted; marks the entry as used. */
+/* True if the port is wanted; marks the entry as used. Port 0 stands for a device whose ports are
+ * unknown: it is wanted unless all of them are excluded. */
 int vrb_filter_wants(struct vrb_filter *f, const char *dev, int port);
 
 /* Writes the unused entries, comma separated, to buf; returns their number. */

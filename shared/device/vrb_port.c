@@ -39,8 +39,13 @@ static void note_existing(struct found *f, const char *dev, int port)
 {
     size_t used = strlen(f->exists);
 
-    snprintf(f->exists + used, sizeof(f->exists) - used, "%s%s:%d", used > 0 ? ", " : "", dev,
-             port);
+    char number[8] = "";
+
+    if (port > 0) {
+        snprintf(number, sizeof(number), ":%d", port);
+    }
+    snprintf(f->exists + used, sizeof(f->exists) - used, "%s%s%s", used > 0 ? ", " : "", dev,
+             number);
 }
 
 static int add(struct found *f, const struct vrb_port *p)
@@ -59,14 +64,29 @@ static int add(struct found *f, const struct vrb_port *p)
     return VRB_OK;
 }
 
+/* A device that is there but cannot be asked, mostly for want of permissions: listed as port 0. */
+static void add_closed(struct found *f, struct ibv_device *device, struct vrb_filter *filter,
+                       int err)
+{
+    struct vrb_port p = {.port = 0};
+
+    note_existing(f, ibv_get_device_name(device), 0);
+    if (vrb_filter_wants(filter, ibv_get_device_name(device), 0)) {
+        snprintf(p.dev, sizeof(p.dev), "%s", ibv_get_device_name(device));
+        snprintf(p.why, sizeof(p.why), "it cannot be opened: %s%s", strerror(err),
+                 err == EACCES || err == EPERM ? " (see the rights on /dev/infiniband/uverbs*)"
+                                               : "");
+        (void)add(f, &p);
+    }
+}
+
 static void scan_device(struct found *f, struct ibv_device *device, struct vrb_filter *filter)
 {
     struct ibv_context *ctx = ibv_open_device(device);
     struct ibv_device_attr attr;
 
     if (ctx == NULL || ibv_query_device(ctx, &attr) != 0) {
-        vrb_log(VRB_LOG_INFO, "%s cannot be opened: %s", ibv_get_device_name(device),
-                strerror(errno));
+        add_closed(f, device, filter, errno);
         if (ctx != NULL) {
             ibv_close_device(ctx);
         }

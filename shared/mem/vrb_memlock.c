@@ -5,6 +5,14 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
+uint64_t vrb_memlock_limit(void)
+{
+    struct rlimit r;
+
+    return getrlimit(RLIMIT_MEMLOCK, &r) != 0 || r.rlim_cur == RLIM_INFINITY ? UINT64_MAX
+                                                                             : r.rlim_cur;
+}
+
 const char *vrb_memlock_text(char *buf, size_t len)
 {
     struct rlimit r;

@@ -4,6 +4,10 @@
 #define VRB_MEMLOCK_H
 
 #include <stddef.h>
+#include <stdint.h>
+
+/* The soft limit in bytes; UINT64_MAX: unlimited, or not to be found out. */
+uint64_t vrb_memlock_limit(void);
 
 /* "locked memory limit 64 KiB" or "... unlimited". Returns buf. */
 const char *vrb_memlock_text(char *buf, size_t len);

@@ -132,6 +132,7 @@ void vrb_peer_fail(struct vrb_peer *peer, int status, struct vrb_failure *f)
         return;
     }
     fill_ends(peer, f);
+    f->status = status;
     peer->failed = 1;
     peer->fast = 0;
     rail->stats.failed++;

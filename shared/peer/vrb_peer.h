@@ -54,11 +54,12 @@ struct vrb_peer {
     uint64_t name, rank;
     uint64_t connect_started; /* ns */
     int remote_rail;
-    uint32_t rx_posted;   /* receive buffers of the per-peer queue */
-    uint8_t declining;    /* vrb_path_decline_reads is at work */
-    uint8_t rc_refused;   /* RC is not to be had: datagrams for good */
-    uint8_t leaving;      /* being destroyed: a failure is nobody's news */
-    uint32_t cq_reserved; /* CQ room that they hold */
+    uint64_t rx_refused_since; /* the same of its own receive queue */
+    uint32_t rx_posted;        /* receive buffers of the per-peer queue */
+    uint8_t declining;         /* vrb_path_decline_reads is at work */
+    uint8_t rc_refused;        /* RC is not to be had: datagrams for good */
+    uint8_t leaving;           /* being destroyed: a failure is nobody's news */
+    uint32_t cq_reserved;      /* CQ room that they hold */
     char host[64];
 };
 

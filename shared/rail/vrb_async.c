@@ -4,21 +4,23 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "rc/vrb_rc.h"
 
-static void rail_fatal(struct vrb_rail *rail, const char *what)
+void vrb_rail_fail(struct vrb_rail *rail, const char *what, int err)
 {
-    char text[256];
+    char text[384];
 
     if (rail->failed) {
         return;
     }
     rail->failed = 1;
     snprintf(text, sizeof(text),
-             "%s port %d on host %s: %s. The device must be reset by its driver; see the kernel's "
-             "log (dmesg).",
-             rail->port.dev, rail->port.port, rail->cfg.host, what);
+             "%s port %d on host %s: %s%s%s. The device must be reset by its driver; see the "
+             "kernel's log (dmesg).",
+             rail->port.dev, rail->port.port, rail->cfg.host, what, err != 0 ? ": " : "",
+             err != 0 ? strerror(err) : "");
     if (rail->cb.rail_failed != NULL) {
         vrb_call_begin(rail);
         rail->cb.rail_failed(rail->cb.ctx, rail, rail->closing ? NULL : text);
@@ -53,13 +55,13 @@ static void handle(struct vrb_rail *rail, const struct ibv_async_event *e)
 {
     switch (e->event_type) {
     case IBV_EVENT_DEVICE_FATAL:
-        rail_fatal(rail, "the device reported a fatal error");
+        vrb_rail_fail(rail, "the device reported a fatal error", 0);
         break;
     case IBV_EVENT_CQ_ERR:
-        rail_fatal(rail, "the completion queue overran");
+        vrb_rail_fail(rail, "the completion queue overran", 0);
         break;
     case IBV_EVENT_SRQ_ERR:
-        rail_fatal(rail, "the shared receive queue broke");
+        vrb_rail_fail(rail, "the shared receive queue broke", 0);
         break;
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:

@@ -151,7 +151,10 @@ static void run_stalled(struct vrb_rail *rail)
     struct vrb_list *last = rail->stalled.prev, *l;
 
     while (rail->cq_room > 0 && (l = vrb_list_pop(&rail->stalled)) != NULL) {
-        vrb_path_drain(vrb_container_of(l, struct vrb_peer, stall_link));
+        struct vrb_peer *peer = vrb_container_of(l, struct vrb_peer, stall_link);
+
+        vrb_rc_repost_peer(peer);
+        vrb_path_drain(peer);
         if (l == last) {
             break;
         }
@@ -212,6 +215,7 @@ static __attribute__((noinline)) int run_due(struct vrb_rail *rail, int n)
 {
     if (n > 0 || rail->refused) {
         rail->refused = 0;
+        vrb_ud_repost(rail);
         if (!vrb_list_empty(&rail->credit_due)) {
             vrb_rc_tell_credits(rail);
         }

@@ -13,8 +13,10 @@
 #include "dgram/vrb_dgram.h"
 #include "mem/vrb_memlock.h"
 #include "peer/vrb_path.h"
+#include "rail/vrb_fit.h"
 #include "rc/vrb_rc.h"
 #include "ud/vrb_ud.h"
+#include "util/vrb_explain.h"
 #include "wire/vrb_wire.h"
 
 /* CQ entries asked for: receives, handshakes, and signalled sends of many peers at once. A device
@@ -22,10 +24,7 @@
 #define CQ_SENDS 4096
 #define CQ_OWN_QUEUES 32768 /* without an SRQ each peer's receives need entries too */
 
-/* A failing QP flushes its unsignalled requests as well: room for a few at once. */
-#define CQ_MARGIN_QPS 4
-
-/* Fewer shared buffers than this, and a job of any size only collides. */
+/* Fewer shared buffers than this for want of memory, and a job of any size only collides. */
 #define RECV_BUFFERS_MIN 16
 
 #define SMALL_PER_SLAB 128
@@ -61,33 +60,21 @@ static int max_int(int a, int b)
 }
 
 /* Fits the settings to the device, before anything is made. */
-static void fit_config(struct vrb_rail *rail)
+static int fit_config(struct vrb_rail *rail, char *detail, size_t len)
 {
     const struct ibv_device_attr *d = &rail->dev_attr;
-    struct vrb_config *c = &rail->cfg;
-    int cqes;
+    const struct vrb_limits limits = {
+        .max_cqe = d->max_cqe,
+        .max_qp_wr = d->max_qp_wr,
+        .max_srq = d->max_srq,
+        .max_srq_wr = d->max_srq_wr,
+        .max_qp_init_rd_atom = d->max_qp_init_rd_atom,
+        .ud_cqes = vrb_ud_cq_entries(rail),
+    };
 
-    if (d->max_srq <= 0 || d->max_srq_wr < RECV_BUFFERS_MIN) {
-        c->use_srq = 0;
-    }
-    /* The CQ has to hold the receives and some send queues (open_queues). */
-    cqes = d->max_cqe - vrb_ud_cq_entries(rail);
-    if (c->use_srq) {
-        c->recv_buffers = (uint32_t)min_int((int)c->recv_buffers, d->max_srq_wr);
-        c->recv_buffers = (uint32_t)min_int((int)c->recv_buffers, cqes / 2);
-        cqes -= (int)c->recv_buffers;
-        if (c->credits > c->recv_buffers) {
-            c->credits = c->recv_buffers;
-        }
-    } else {
-        c->credits = (uint32_t)min_int((int)c->credits, d->max_qp_wr - VRB_CREDIT_RESERVE);
-    }
-    c->sq_depth = (uint32_t)min_int((int)c->sq_depth, d->max_qp_wr);
-    c->sq_depth = (uint32_t)min_int((int)c->sq_depth, cqes / (CQ_MARGIN_QPS + 2));
-    /* The connection manager of no device has more than 128; a device may say 0 for "unknown". */
+    /* No more than 16, which is what the devices of the field do; one may say 0 for "unknown". */
     rail->rd_in = (uint8_t)min_int(d->max_qp_rd_atom > 0 ? d->max_qp_rd_atom : 1, 16);
-    c->rd_atomic = (uint32_t)min_int((int)c->rd_atomic,
-                                     d->max_qp_init_rd_atom > 0 ? d->max_qp_init_rd_atom : 1);
+    return vrb_fit(&rail->cfg, &limits, detail, len);
 }
 
 /* What the port publishes. detail: why not, in words. */
@@ -115,7 +102,7 @@ static int open_address(struct vrb_rail *rail, char *detail, size_t len)
 }
 
 /* Some devices promise shared receive queues and then make none: each peer has its own then. */
-static void open_srq(struct vrb_rail *rail)
+static int open_srq(struct vrb_rail *rail, char *detail, size_t len)
 {
     struct vrb_config *c = &rail->cfg;
     struct ibv_srq_init_attr init = {.attr = {.max_wr = c->recv_buffers, .max_sge = 1}};
@@ -127,12 +114,13 @@ static void open_srq(struct vrb_rail *rail)
                     "%s port %d: no shared receive queue (%s): each peer gets its own",
                     rail->port.dev, rail->port.port, strerror(errno));
             c->use_srq = 0;
-            fit_config(rail);
+            return fit_config(rail, detail, len);
         }
     }
+    return VRB_OK;
 }
 
-static int open_queues(struct vrb_rail *rail, const char **what)
+static int open_queues(struct vrb_rail *rail, const char **what, char *detail, size_t len)
 {
     const struct vrb_config *c = &rail->cfg;
     int recvs, entries;
@@ -142,18 +130,22 @@ static int open_queues(struct vrb_rail *rail, const char **what)
     if (rail->pd == NULL) {
         return VRB_ERR_DEVICE;
     }
-    open_srq(rail);
+    *what = detail;
+    if (open_srq(rail, detail, len) != VRB_OK) {
+        errno = 0;
+        return VRB_ERR_DEVICE;
+    }
     *what = "creating the completion queue";
     recvs = c->use_srq ? (int)c->recv_buffers : CQ_OWN_QUEUES;
     entries = recvs + vrb_ud_cq_entries(rail) + max_int(CQ_SENDS, (int)c->sq_depth) +
-              CQ_MARGIN_QPS * (int)c->sq_depth;
+              VRB_FIT_MARGIN_QPS * (int)c->sq_depth;
     entries = min_int(entries, rail->dev_attr.max_cqe);
     rail->cq = ibv_create_cq(rail->ctx, entries, NULL, NULL, 0);
     if (rail->cq == NULL) {
         return VRB_ERR_DEVICE;
     }
-    rail->cq_room = rail->cq->cqe - vrb_ud_cq_entries(rail) - CQ_MARGIN_QPS * (int)c->sq_depth -
-                    (c->use_srq ? (int)c->recv_buffers : 0);
+    rail->cq_room = rail->cq->cqe - vrb_ud_cq_entries(rail) -
+                    VRB_FIT_MARGIN_QPS * (int)c->sq_depth - (c->use_srq ? (int)c->recv_buffers : 0);
     if (rail->cq_room < (int)c->sq_depth) {
         errno = ENOSPC;
         return VRB_ERR_DEVICE;
@@ -249,11 +241,14 @@ static int open_all(struct vrb_rail *rail, size_t buf_user, const char **what, c
         return VRB_ERR_DEVICE;
     }
     fcntl(rail->ctx->async_fd, F_SETFL, fcntl(rail->ctx->async_fd, F_GETFL) | O_NONBLOCK);
-    fit_config(rail);
     *what = detail;
+    if (fit_config(rail, detail, len) != VRB_OK) {
+        errno = 0;
+        return VRB_ERR_DEVICE;
+    }
     rc = open_address(rail, detail, len);
     if (rc == VRB_OK) {
-        rc = open_queues(rail, what);
+        rc = open_queues(rail, what, detail, len);
     }
     if (rc == VRB_OK) {
         rc = probe_inline(rail, what);
@@ -311,14 +306,29 @@ static void random_numbers(struct vrb_rail *rail)
     }
 }
 
+/* what: the step that failed, with the error in words already if err is 0. */
+static void say_not_usable(const struct vrb_rail *rail, const char *what, int err, int no_memory)
+{
+    char text[512], advice[1400];
+
+    snprintf(text, sizeof(text), "%s port %d on host %s cannot be used: %s", rail->port.dev,
+             rail->port.port, rail->cfg.host, what);
+    if (no_memory) {
+        vrb_explain_memory(text, vrb_memlock_limit(), strerror(ENOMEM), advice, sizeof(advice));
+        vrb_log(VRB_LOG_WARN, "%s", advice);
+    } else {
+        vrb_log(VRB_LOG_WARN, "%s%s%s", text, err == 0 ? "" : ": ", err == 0 ? "" : strerror(err));
+    }
+}
+
 int vrb_rail_open(const struct vrb_port *port, int index, const struct vrb_config *cfg,
                   const struct vrb_callbacks *cb, size_t buf_user, size_t rdma_user,
                   struct vrb_rail **out)
 {
     struct vrb_rail *rail = calloc(1, sizeof(*rail));
     const char *what = "";
-    char detail[256] = "", limit[128];
-    int rc, err;
+    char detail[256] = "";
+    int rc;
 
     if (rail == NULL) {
         return VRB_ERR_NOMEM;
@@ -333,19 +343,7 @@ int vrb_rail_open(const struct vrb_port *port, int index, const struct vrb_confi
     init_lists(rail);
     rc = open_all(rail, buf_user, &what, detail, sizeof(detail));
     if (rc != VRB_OK) {
-        err = errno;
-        if (err == ENOMEM) {
-            vrb_log(VRB_LOG_WARN,
-                    "%s port %d on host %s cannot be used: %s: %s; %s. Raise the limit where the "
-                    "job's daemon gets it (limits.conf, the systemd unit of slurmd or sshd: "
-                    "LimitMEMLOCK=infinity).",
-                    port->dev, port->port, cfg->host, what, strerror(err),
-                    vrb_memlock_text(limit, sizeof(limit)));
-        } else {
-            vrb_log(VRB_LOG_WARN, "%s port %d on host %s cannot be used: %s%s%s", port->dev,
-                    port->port, cfg->host, what, what == detail ? "" : ": ",
-                    what == detail ? "" : strerror(err));
-        }
+        say_not_usable(rail, what, what == detail ? 0 : errno, errno == ENOMEM);
         vrb_rail_close(rail, 0);
         return rc;
     }

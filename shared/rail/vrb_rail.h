@@ -101,8 +101,9 @@ struct vrb_rail {
     struct vrb_tx_inline tx;
 
     /* Cold. */
-    uint64_t next_probe;  /* ns: when to look for silent peers */
-    pthread_mutex_t lock; /* recursive; taken only with `threads` */
+    uint64_t next_probe;       /* ns: when to look for silent peers */
+    uint64_t rx_refused_since; /* ns: when the shared receive queue began to refuse; 0: it takes */
+    pthread_mutex_t lock;      /* recursive; taken only with `threads` */
     struct vrb_config cfg;
     struct vrb_callbacks cb;
     struct vrb_port port;
@@ -168,5 +169,9 @@ static inline int vrb_is_refusal(int err)
 
 /* rail/vrb_async.c: handles pending device events without blocking. */
 void vrb_async_poll(struct vrb_rail *rail);
+
+/* rail/vrb_async.c: the rail is of no use any more; tells the upper layer, once. err: an errno, or
+ * 0. */
+void vrb_rail_fail(struct vrb_rail *rail, const char *what, int err);
 
 #endif

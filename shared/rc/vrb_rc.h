@@ -69,6 +69,8 @@ static inline void vrb_rc_repost(struct vrb_rail *rail)
         vrb_rc_repost_shared(rail);
     }
 }
+/* Offers the peer's own queue what it refused before. */
+void vrb_rc_repost_peer(struct vrb_peer *peer);
 
 /* ---- vrb_rc_rdma.c ---- */
 

@@ -6,24 +6,27 @@
  * its window plus VRB_CREDIT_RESERVE buffers of its own, and a credit is given back when the buffer
  * is posted again, so RNR never happens. */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "peer/vrb_path.h"
 #include "rc/vrb_rc.h"
+#include "util/vrb_clock.h"
 #include "wire/vrb_wire.h"
 
-/* Posts `n` (<= VRB_RECV_BATCH) buffers of a chain with one call. Returns VRB_OK or an error; on an
- * error the rest is back on the list. */
-static int post_chain(struct vrb_rail *rail, struct ibv_qp *qp, struct vrb_buf **list, unsigned n)
+/* A provider that refuses for so long, while we try again all the time, is broken. */
+#define REFUSED_MAX_NS (10 * VRB_NS_PER_S)
+
+/* Posts the first `n` (<= VRB_RECV_BATCH) buffers of a list with one call. Returns how many were
+ * taken; those leave the list. Fewer than n: *err says why. */
+static unsigned post_chain(struct vrb_rail *rail, struct ibv_qp *qp, struct vrb_buf **list,
+                           unsigned n, int *err)
 {
     struct ibv_recv_wr wr[VRB_RECV_BATCH], *bad = NULL;
     struct ibv_sge sge[VRB_RECV_BATCH];
+    struct vrb_buf *b = *list;
     unsigned i;
-    int err;
 
-    for (i = 0; i < n; i++) {
-        struct vrb_buf *b = *list;
-
-        *list = b->next;
+    for (i = 0; i < n; i++, b = b->next) {
         sge[i].addr = (uintptr_t)(b->payload - VRB_HDR_SIZE);
         sge[i].length = VRB_HDR_SIZE + b->capacity;
         sge[i].lkey = b->lkey;
@@ -32,52 +35,62 @@ static int post_chain(struct vrb_rail *rail, struct ibv_qp *qp, struct vrb_buf *
         wr[i].num_sge = 1;
         wr[i].next = i + 1 < n ? &wr[i + 1] : NULL;
     }
-    err = qp == NULL ? ibv_post_srq_recv(rail->srq, wr, &bad) : ibv_post_recv(qp, wr, &bad);
-    if (err == 0) {
-        return VRB_OK;
+    *err = abs(qp == NULL ? ibv_post_srq_recv(rail->srq, wr, &bad) : ibv_post_recv(qp, wr, &bad));
+    if (*err != 0) {
+        n = bad == NULL ? 0 : (unsigned)(bad - wr);
     }
-    for (; bad != NULL; bad = bad->next) {
-        struct vrb_buf *b = vrb_wr_owner(bad->wr_id);
-        b->next = *list;
-        *list = b;
+    for (i = 0; i < n; i++) {
+        *list = (*list)->next;
     }
-    errno = err < 0 ? -err : err;
-    return VRB_ERR_DEVICE;
+    return n;
+}
+
+/* True while a queue that took no buffers may yet do so; *since is when it first refused. */
+static int may_try_again(int err, uint64_t *since)
+{
+    uint64_t now = vrb_clock_ns();
+
+    if (*since == 0) {
+        *since = now;
+    }
+    return vrb_is_refusal(err) && now - *since <= REFUSED_MAX_NS;
 }
 
 /* Takes n buffers out of the receive pool and posts them. */
 static int fill(struct vrb_rail *rail, struct vrb_peer *peer, uint32_t n)
 {
     struct vrb_buf *list = NULL;
+    int err = 0;
 
-    while (n > 0) {
-        unsigned batch = n < VRB_RECV_BATCH ? n : VRB_RECV_BATCH, i;
-        int rc;
+    while (n > 0 && err == 0) {
+        unsigned batch = n < VRB_RECV_BATCH ? n : VRB_RECV_BATCH, i, posted;
 
         for (i = 0; i < batch; i++) {
             struct vrb_buf *b = vrb_pool_get(&rail->rx);
             if (b == NULL) {
+                err = ENOMEM;
                 break;
             }
             b->next = list;
             list = b;
         }
-        rc = i < batch ? VRB_ERR_NOMEM
-                       : post_chain(rail, peer == NULL ? NULL : peer->qp, &list, batch);
-        if (rc != VRB_OK) {
-            while (list != NULL) {
-                struct vrb_buf *b = list;
-                list = b->next;
-                vrb_pool_put(&rail->rx, b);
-            }
-            return rc;
+        if (err != 0) {
+            break;
         }
-        n -= batch;
+        posted = post_chain(rail, peer == NULL ? NULL : peer->qp, &list, batch, &err);
+        n -= posted;
         if (peer != NULL) {
-            peer->rx_posted += batch;
+            peer->rx_posted += posted;
         }
     }
-    return VRB_OK;
+    while (list != NULL) {
+        struct vrb_buf *b = list;
+
+        list = b->next;
+        vrb_pool_put(&rail->rx, b);
+    }
+    errno = err;
+    return err == 0 ? VRB_OK : err == ENOMEM ? VRB_ERR_NOMEM : VRB_ERR_DEVICE;
 }
 
 int vrb_rc_recv_init(struct vrb_rail *rail)
@@ -104,36 +117,33 @@ int vrb_rc_recv_attach(struct vrb_peer *peer)
     return fill(rail, peer, n);
 }
 
+/* What the HCA refuses is offered again by the next progress. */
 void vrb_rc_repost_shared(struct vrb_rail *rail)
 {
-    while (rail->rx_free_n >= rail->rx_batch) {
-        if (post_chain(rail, NULL, &rail->rx_free, rail->rx_batch) != VRB_OK) {
-            if (!rail->failed && !rail->closing) {
-                vrb_log(VRB_LOG_WARN, "%s port %d: posting receives failed (errno %d)",
-                        rail->port.dev, rail->port.port, errno);
-            }
-            rail->rx_free_n = 0; /* the rest of the list is lost to the queue; the pool owns it */
-            rail->rx_free = NULL;
-            return;
-        }
-        rail->rx_free_n -= rail->rx_batch;
+    int err = 0;
+
+    while (rail->rx_free_n >= rail->rx_batch && err == 0) {
+        rail->rx_free_n -= post_chain(rail, NULL, &rail->rx_free, rail->rx_batch, &err);
+    }
+    if (err == 0) {
+        rail->rx_refused_since = 0;
+    } else if (rail->failed || rail->closing || may_try_again(err, &rail->rx_refused_since)) {
+        rail->refused = 1;
+    } else {
+        vrb_rail_fail(rail, "posting to the shared receive queue failed", err);
     }
 }
 
 static void repost_own(struct vrb_peer *peer)
 {
-    uint32_t n = peer->rx_free_n;
+    struct vrb_rail *rail = peer->rail;
+    uint32_t n = peer->rx_free_n < VRB_RECV_BATCH ? peer->rx_free_n : VRB_RECV_BATCH;
+    int err;
 
-    if (n > VRB_RECV_BATCH) {
-        n = VRB_RECV_BATCH;
-    }
     if (peer->failed) {
         return;
     }
-    if (post_chain(peer->rail, peer->qp, &peer->rx_free, n) != VRB_OK) {
-        vrb_rc_post_failed(peer, errno, "posting receives");
-        return;
-    }
+    n = post_chain(rail, peer->qp, &peer->rx_free, n, &err);
     peer->rx_free_n -= n;
     while (n-- > 0) {
         if (peer->rx_control > 0) {
@@ -141,6 +151,25 @@ static void repost_own(struct vrb_peer *peer)
         } else {
             vrb_credit_consumed(&peer->credit);
         }
+    }
+    if (err == 0) {
+        peer->rx_refused_since = 0;
+    } else if (!may_try_again(err, &peer->rx_refused_since)) {
+        vrb_rc_post_failed(peer, err, "posting receives");
+    } else {
+        rail->refused = 1;
+        vrb_due(rail);
+        if (!vrb_list_linked(&peer->stall_link)) {
+            vrb_list_append(&rail->stalled, &peer->stall_link);
+        }
+    }
+}
+
+static inline void tell_when_due(struct vrb_peer *peer)
+{
+    if (__builtin_expect(vrb_credit_due(&peer->credit), 0) && !vrb_list_linked(&peer->due_link)) {
+        vrb_list_append(&peer->rail->credit_due, &peer->due_link);
+        vrb_due(peer->rail);
     }
 }
 
@@ -154,6 +183,16 @@ static __attribute__((noinline)) void consumed_own(struct vrb_peer *peer, struct
     peer->rx_control += (uint32_t)control;
     if (peer->rx_free_n >= peer->rx_batch) {
         repost_own(peer);
+    }
+}
+
+void vrb_rc_repost_peer(struct vrb_peer *peer)
+{
+    if (peer->rx_refused_since != 0 && !peer->failed) {
+        repost_own(peer);
+        if (!peer->failed) {
+            tell_when_due(peer);
+        }
     }
 }
 
@@ -171,10 +210,7 @@ static inline void consumed(struct vrb_rail *rail, struct vrb_peer *peer, struct
     } else {
         consumed_own(peer, buf, control);
     }
-    if (__builtin_expect(vrb_credit_due(&peer->credit), 0) && !vrb_list_linked(&peer->due_link)) {
-        vrb_list_append(&rail->credit_due, &peer->due_link);
-        vrb_due(rail);
-    }
+    tell_when_due(peer);
 }
 
 static void malformed(struct vrb_peer *peer, const char *what)

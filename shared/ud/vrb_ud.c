@@ -57,10 +57,12 @@ static int smaller(uint32_t a, uint32_t b)
     return (int)(a < b ? a : b);
 }
 
-static int post_recvs(struct vrb_rail *rail, const uint32_t *slots, uint32_t n)
+/* Posts n (<= UD_CHAIN) receives with one call. Returns how many were taken, the first ones; fewer
+ * than n: *err says why. */
+static uint32_t post_recvs(struct vrb_rail *rail, const uint32_t *slots, uint32_t n, int *err)
 {
     struct vrb_ud *ud = rail->ud;
-    struct ibv_recv_wr wr[UD_CHAIN], *bad;
+    struct ibv_recv_wr wr[UD_CHAIN], *bad = NULL;
     struct ibv_sge sge[UD_CHAIN];
 
     for (uint32_t i = 0; i < n; i++) {
@@ -72,18 +74,32 @@ static int post_recvs(struct vrb_rail *rail, const uint32_t *slots, uint32_t n)
                                      .sg_list = &sge[i],
                                      .num_sge = 1};
     }
-    return abs(ibv_post_recv(ud->qp, wr, &bad));
+    *err = abs(ibv_post_recv(ud->qp, wr, &bad));
+    return *err == 0 ? n : bad == NULL ? 0 : (uint32_t)(bad - wr);
 }
 
+/* What is refused is offered again by the next progress: when nothing is posted any more, nothing
+ * arrives that would give another occasion. */
 void vrb_ud_repost_chain(struct vrb_rail *rail)
 {
     struct vrb_ud *ud = rail->ud;
+    int err = 0;
 
-    while (ud->free_n >= ud->chain) {
-        if (post_recvs(rail, ud->free_slots + ud->free_n - ud->chain, ud->chain) != 0) {
-            return; /* tried again with the next batch */
-        }
-        ud->free_n -= ud->chain;
+    while (ud->free_n >= ud->chain && err == 0) {
+        uint32_t *slots = ud->free_slots + ud->free_n - ud->chain;
+        uint32_t posted = post_recvs(rail, slots, ud->chain, &err);
+
+        memmove(slots, slots + posted, (ud->chain - posted) * sizeof(*slots));
+        ud->free_n -= posted;
+    }
+    if (err == 0 || rail->failed || rail->closing) {
+        return;
+    }
+    if (vrb_is_refusal(err)) {
+        rail->refused = 1;
+        vrb_due(rail);
+    } else {
+        vrb_rail_fail(rail, "posting receives for handshakes failed", err);
     }
 }
 
@@ -206,7 +222,7 @@ static int open_qp(struct vrb_rail *rail, const char **what)
     for (uint32_t i = 0; err == 0 && i < ud->recvs; i++) {
         ud->free_slots[ud->free_n++] = i;
         if (ud->free_n == UD_CHAIN || i + 1 == ud->recvs) {
-            err = post_recvs(rail, ud->free_slots, ud->free_n);
+            (void)post_recvs(rail, ud->free_slots, ud->free_n, &err);
             ud->free_n = 0;
         }
     }
@@ -223,9 +239,12 @@ int vrb_ud_open(struct vrb_rail *rail, char *detail, size_t len)
         err = open_qp(rail, &what);
     }
     if (err != 0) {
-        snprintf(detail, len, "%s: %s", what, strerror(err));
+        int no_memory = err == ENOMEM; /* which the caller explains at length */
+
+        snprintf(detail, len, "%s%s%s", what, no_memory ? "" : ": ",
+                 no_memory ? "" : strerror(err));
         errno = err;
-        return err == ENOMEM ? VRB_ERR_NOMEM : VRB_ERR_DEVICE;
+        return no_memory ? VRB_ERR_NOMEM : VRB_ERR_DEVICE;
     }
     return VRB_OK;
 }

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 
+#include "util/vrb_status.h"
 #include "util/vrb_text.h"
 #include "wireup/vrb_wireup.h"
 
@@ -16,6 +17,9 @@ enum { WC_RETRY_EXC = 12, WC_RNR_RETRY_EXC = 13, WC_RESP_TIMEOUT = 20 };
     "check that the program leaves its buffers and windows alone until MPI is done with them; " \
     "without the registration cache (--mca mpi_leave_pinned 0) the fault shows where it is made"
 #define DMESG "look for driver messages (dmesg) on both hosts, and report this message"
+#define LIMITS                                                                                    \
+    "look at the limit of locked memory (ulimit -l) and at the device's own limits (ibv_devinfo " \
+    "-v: max_qp, max_cqe, max_mr); fewer processes per host need less"
 #define UNUSED_KIND "this transport uses nothing that reports this status"
 
 struct status {
@@ -290,6 +294,27 @@ static void put_silence_advice(struct vrb_text *t, const struct vrb_failure *f)
                     "Give peers that compute for long a longer peer_timeout; 0 waits for ever.");
 }
 
+/* Failures that neither a completion nor the handshake explains: by what kind of call it was. */
+static void put_status_advice(struct vrb_text *t, const struct vrb_failure *f)
+{
+    switch (f->status) {
+    case VRB_ERR_NOMEM:
+        vrb_text_block(t, "next:", "%s", LIMITS);
+        break;
+    case VRB_ERR_UNREACH:
+        put_path_advice(t, f, "Other ports can be chosen with if_include or if_exclude.");
+        break;
+    case VRB_ERR_MALFORMED:
+        vrb_text_block(t, "next:", "%s", SAME_VERSION);
+        break;
+    case VRB_OK:
+        break;
+    default:
+        vrb_text_block(t, "next:", "%s", DMESG);
+        break;
+    }
+}
+
 const char *vrb_explain(const struct vrb_failure *f, char *buf, size_t len)
 {
     struct vrb_text t = {.buf = buf, .len = len};
@@ -320,6 +345,8 @@ const char *vrb_explain(const struct vrb_failure *f, char *buf, size_t len)
         put_wireup_advice(&t, f);
     } else if (f->wc_status >= 0) {
         put_wc_advice(&t, f);
+    } else {
+        put_status_advice(&t, f);
     }
     return buf;
 }
@@ -339,25 +366,26 @@ static const char *bytes_text(uint64_t bytes, char *buf, size_t len)
     return buf;
 }
 
-const char *vrb_explain_memlock(const char *what, uint64_t bytes, uint64_t limit, const char *cause,
-                                char *buf, size_t len)
+const char *vrb_explain_memory(const char *what, uint64_t limit, const char *cause, char *buf,
+                               size_t len)
 {
     struct vrb_text t = {.buf = buf, .len = len};
     char size[32];
 
-    vrb_text_put(&t, "registering %s of memory for %s failed: %s",
-                 bytes_text(bytes, size, sizeof(size)), what, cause);
+    vrb_text_put(&t, "%s: %s", what, cause);
     if (limit == UINT64_MAX) {
         vrb_text_block(&t, "cause:",
                        "locked memory is not limited here (ulimit -l: unlimited), so the host's "
-                       "memory or the device's table of regions ran out");
-        vrb_text_block(
-            &t, "next:",
-            "look at the free memory and at ibv_devinfo -v (max_mr); fewer processes per "
-            "host need less");
+                       "memory or one of the device's tables ran out");
+        vrb_text_block(&t, "next:",
+                       "look at the free memory and at ibv_devinfo -v (max_qp, max_cq, max_mr); "
+                       "fewer processes per host need less");
         return buf;
     }
-    vrb_text_block(&t, "cause:", "this process may lock no more than %s of memory (ulimit -l)",
+    vrb_text_block(&t, "cause:",
+                   "this process may lock no more than %s of memory (ulimit -l); where that is "
+                   "enough, one of the device's tables is full (ibv_devinfo -v: max_qp, max_cq, "
+                   "max_mr)",
                    bytes_text(limit, size, sizeof(size)));
     vrb_text_block(&t, "next:",
                    "raise the limit where the job's processes come from: LimitMEMLOCK=infinity in "

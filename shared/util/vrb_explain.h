@@ -32,6 +32,7 @@ struct vrb_failure {
     uint32_t unacked;   /* datagrams that the peer never acknowledged; 0: it is not about that */
     const char *what;   /* what was being done: "sending", "RDMA read of 1048576 bytes", ... */
     const char *detail; /* anything else in words (a system error), or NULL */
+    int status;         /* enum vrb_status: chooses the advice where only words are known */
     int retry_count, ib_timeout, rnr_retry; /* the QP's settings, named where they matter */
     uint8_t link;
     struct vrb_end local, remote;
@@ -43,11 +44,11 @@ struct vrb_failure {
  * for access errors registration; ...). Never overruns; returns buf. */
 const char *vrb_explain(const struct vrb_failure *f, char *buf, size_t len);
 
-/* The same for memory that could not be registered. what: "receive buffers of shca0 port 1"; bytes:
- * asked for; limit: RLIMIT_MEMLOCK's soft limit in bytes, UINT64_MAX = unlimited; cause: strerror()
- * of the refusal. */
-const char *vrb_explain_memlock(const char *what, uint64_t bytes, uint64_t limit, const char *cause,
-                                char *buf, size_t len);
+/* The same for memory that could not be had for the device. what: "shca0 port 1 on host node1
+ * cannot be used: registering message buffers"; limit: RLIMIT_MEMLOCK's soft limit in bytes,
+ * UINT64_MAX = unlimited; cause: strerror() of the refusal. */
+const char *vrb_explain_memory(const char *what, uint64_t limit, const char *cause, char *buf,
+                               size_t len);
 
 /* "transport retry counter exceeded", ... for every ibv_wc_status; never NULL. */
 const char *vrb_wc_status_text(int wc_status);

@@ -70,8 +70,30 @@ mpi_pass "a device without shared receive queues" --conf "$TAP_TMP/no-srq.ini" -
 printf '[limits]\nmax_inline = 0\nmax_qp_wr = 16\nmax_sge = 1\nmax_cqe = 256\n' >"$TAP_TMP/small.ini"
 mpi_pass "a small device: no inline, short queues, one element" --conf "$TAP_TMP/small.ini" \
     --ranks 4 -- random --iterations 4 --max-size 300K
+printf '[limits]\nmax_cqe = 200\n' >"$TAP_TMP/short-cq.ini"
 mpi_pass "the send queue refuses now and then" --fault 'post_send.fail type=rc prob=0.02' --ranks 4 \
     -- random --iterations 4 --max-size 300K
+# Beyond what is posted at the start: only then does a refusal come in the middle of traffic.
+for link in ib roce; do
+    mpi_pass "the shared receive queue refuses now and then, $link" --link $link --ranks 4 \
+        --mca btl_verbs_recv_buffers 64 --fault 'post_recv.fail every=197' \
+        -- random --iterations 20 --max-size 64K --timeout 25
+    mpi_pass "each peer's receive queue refuses now and then, $link" --link $link --ranks 4 \
+        --fault 'post_recv.fail every=351' --mca btl_verbs_use_srq 0 \
+        -- random --iterations 20 --max-size 64K --timeout 25
+done
+mpi_fails "the shared receive queue is broken" 'shared receive queue.*Invalid argument' --ranks 4 \
+    --fault 'post_recv.fail every=701 errno=22' -- random --iterations 20 --max-size 64K
+mpi_pass "a short completion queue, a receive queue per peer" --conf "$TAP_TMP/short-cq.ini" \
+    --ranks 4 --mca btl_verbs_use_srq 0 -- random --iterations 4 --max-size 64K
+for limit in 'max_cqe = 170' 'max_qp_wr = 2'; do
+    printf '[limits]\n%s\n' "$limit" >"$TAP_TMP/limit.ini"
+    mpi_fails "$limit, a receive queue per peer" "cannot be used: its .*(${limit%% *})" \
+        --conf "$TAP_TMP/limit.ini" --mca btl_verbs_use_srq 0 -- pingpong --size 8
+done
+mpi_fails "a device that cannot be opened" 'shca0: it cannot be opened: Permission denied' \
+    --fault 'open_device.fail errno=13' -- pingpong --size 8
+mpi_fails "no address handle" 'next: ' --fault 'create_ah.fail' -- pingpong --size 8
 mpi_fails "64 KiB of locked memory" '(ulimit -l|[Ll]ocked memory|memlock)' \
     --env SOFTHCA_MEMLOCK=65536 -- pingpong --size 8
 mpi_pass "64 KiB of locked memory, with btl/tcp to fall back on" --btl self,tcp,verbs \

@@ -8,6 +8,7 @@ unit_tests = \
 	tests/unit/test_credit \
 	tests/unit/test_explain \
 	tests/unit/test_filter \
+	tests/unit/test_fit \
 	tests/unit/test_hello \
 	tests/unit/test_map \
 	tests/unit/test_pairs \
@@ -44,6 +45,8 @@ tests_unit_test_explain_SOURCES = tests/unit/test_explain.c $(unit_headers)
 tests_unit_test_explain_LDADD = $(unit_libs)
 tests_unit_test_filter_SOURCES = tests/unit/test_filter.c $(unit_headers)
 tests_unit_test_filter_LDADD = $(unit_libs)
+tests_unit_test_fit_SOURCES = tests/unit/test_fit.c $(unit_headers)
+tests_unit_test_fit_LDADD = $(unit_libs)
 tests_unit_test_hello_SOURCES = tests/unit/test_hello.c $(unit_headers)
 tests_unit_test_hello_LDADD = $(unit_libs)
 tests_unit_test_map_SOURCES = tests/unit/test_map.c $(unit_headers)

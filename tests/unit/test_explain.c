@@ -9,6 +9,7 @@
 
 #include "gids.h"
 #include "util/vrb_explain.h"
+#include "util/vrb_status.h"
 #include "util/vrb_text.h"
 #include "wireup/vrb_wireup.h"
 
@@ -323,6 +324,28 @@ static void in_words_only(void **state)
     record("completion and detail", explain(&f));
 }
 
+/* A failure that only an errno explains still tells what to do next. */
+static void advice_by_status(void **state)
+{
+    static const int codes[] = {VRB_ERR_NOMEM, VRB_ERR_UNREACH, VRB_ERR_MALFORMED, VRB_ERR_DEVICE,
+                                VRB_ERR_PEER};
+    char heading[64];
+
+    (void)state;
+    for (int i = 0; i < COUNT_OF(codes); i++) {
+        struct vrb_failure f = failure(i % 2 == 0 ? VRB_LINK_IB : VRB_LINK_ROCE);
+        const char *text;
+
+        f.what = "connecting";
+        f.detail = "something in words";
+        f.status = codes[i];
+        text = explain(&f);
+        assert_non_null(strstr(text, "\n  next:"));
+        snprintf(heading, sizeof(heading), "in words, status %d", codes[i]);
+        record(heading, text);
+    }
+}
+
 static void little_is_known(void **state)
 {
     struct vrb_failure f = {.wc_status = IBV_WC_WR_FLUSH_ERR};
@@ -339,15 +362,15 @@ static void memory_limits(void **state)
     char buf[ROOM];
 
     (void)state;
-    record("memlock 64 KiB",
-           vrb_explain_memlock("the receive buffers of shca0 port 1", 8421376, 65536,
-                               "Cannot allocate memory", buf, sizeof(buf)));
+    record("memlock 64 KiB", vrb_explain_memory("registering the receive buffers of shca0 port 1",
+                                                65536, "Cannot allocate memory", buf, sizeof(buf)));
     assert_non_null(strstr(buf, "64 KiB"));
     assert_non_null(strstr(buf, "LimitMEMLOCK"));
-    record("memlock unlimited", vrb_explain_memlock("a message", 1000, UINT64_MAX,
-                                                    "Cannot allocate memory", buf, sizeof(buf)));
-    record("memlock 0",
-           vrb_explain_memlock("a message", 1, 0, "Operation not permitted", buf, sizeof(buf)));
+    record("memlock unlimited", vrb_explain_memory("registering a message", UINT64_MAX,
+                                                   "Cannot allocate memory", buf, sizeof(buf)));
+    assert_null(strstr(buf, "LimitMEMLOCK"));
+    record("memlock 0", vrb_explain_memory("registering a message", 0, "Operation not permitted",
+                                           buf, sizeof(buf)));
 }
 
 /* Cut at any size: terminated, a prefix of the whole, nothing written beyond. */
@@ -452,6 +475,7 @@ int main(void)
         cmocka_unit_test(handshakes),
         cmocka_unit_test(silent_datagrams),
         cmocka_unit_test(in_words_only),
+        cmocka_unit_test(advice_by_status),
         cmocka_unit_test(little_is_known),
         cmocka_unit_test(memory_limits),
         cmocka_unit_test(never_overruns),

@@ -46,6 +46,22 @@ static void include_list(void **state)
     assert_false(vrb_filter_wants(&f, "mlx5_", 1));
 }
 
+/* Port 0: a device whose ports nobody could ask for. */
+static void device_without_ports(void **state)
+{
+    struct vrb_filter f;
+    char buf[32];
+
+    (void)state;
+    parse(&f, "mlx5_0:2", NULL);
+    assert_true(vrb_filter_wants(&f, "mlx5_0", 0));
+    assert_false(vrb_filter_wants(&f, "mlx5_1", 0));
+    assert_int_equal(vrb_filter_unused(&f, buf, sizeof(buf)), 0);
+    parse(&f, NULL, "mlx5_0:2,mlx5_1");
+    assert_true(vrb_filter_wants(&f, "mlx5_0", 0));
+    assert_false(vrb_filter_wants(&f, "mlx5_1", 0));
+}
+
 static void exclude_list(void **state)
 {
     struct vrb_filter f;
@@ -135,9 +151,13 @@ static void long_lists(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_list_wants_all), cmocka_unit_test(include_list),
-        cmocka_unit_test(exclude_list),      cmocka_unit_test(unused_entries_are_named),
-        cmocka_unit_test(bad_lists),         cmocka_unit_test(both_lists),
+        cmocka_unit_test(no_list_wants_all),
+        cmocka_unit_test(include_list),
+        cmocka_unit_test(device_without_ports),
+        cmocka_unit_test(exclude_list),
+        cmocka_unit_test(unused_entries_are_named),
+        cmocka_unit_test(bad_lists),
+        cmocka_unit_test(both_lists),
         cmocka_unit_test(long_lists),
     };
 
