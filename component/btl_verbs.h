@@ -51,6 +51,7 @@ struct mca_btl_verbs_component {
     uint64_t name;                               /* this process */
     opal_mutex_t lock;
     opal_hash_table_t procs; /* process name -> struct mca_btl_verbs_proc */
+    uint32_t job_size;       /* processes of our own job; 0: not known */
     int lost_shown;          /* reports of lost peers printed so far */
     int unreachable_shown;   /* unreachable peers mentioned so far */
     unsigned drain_ms;       /* how long ending connections may still wait for what is queued */

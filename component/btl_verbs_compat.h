@@ -70,6 +70,21 @@ static inline int mca_btl_verbs_must_pack(const opal_convertor_t *convertor)
 #endif
 }
 
+/* The number of processes of our own job. 0: the runtime does not say. */
+static inline uint32_t mca_btl_verbs_job_size(void)
+{
+    opal_process_name_t name = {.jobid = OPAL_PROC_MY_NAME.jobid, .vpid = OPAL_VPID_WILDCARD};
+    uint32_t size = 0, *to = &size;
+    int rc;
+
+#if OPAL_MAJOR_VERSION >= 5
+    OPAL_MODEX_RECV_VALUE_OPTIONAL(rc, PMIX_JOB_SIZE, &name, &to, PMIX_UINT32);
+#else
+    OPAL_MODEX_RECV_VALUE_OPTIONAL(rc, OPAL_PMIX_JOB_SIZE, &name, &to, OPAL_UINT32);
+#endif
+    return rc == OPAL_SUCCESS ? size : 0;
+}
+
 /* Copies the host name of a process to buf ("unknown host" if nobody knows). May wait for the
  * runtime: no lock may be held. */
 static inline void mca_btl_verbs_hostname(const opal_proc_t *proc, char *buf, size_t len)

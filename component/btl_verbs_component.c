@@ -156,6 +156,7 @@ static void settings(struct vrb_config *cfg, bool mpi_threads)
     mca_btl_verbs_params_config(&mca_btl_verbs_template, cfg);
     self->host_wide = false;
     self->name = mca_btl_verbs_name(opal_proc_local_get()->proc_name);
+    self->job_size = mca_btl_verbs_job_size();
     cfg->threads = mpi_threads || opal_using_threads();
     cfg->name = self->name;
     cfg->rank = self->name & UINT32_MAX;

@@ -305,7 +305,11 @@ struct vrb_peer *mca_btl_verbs_unknown(void *ctx, struct vrb_rail *rail, uint64_
     opal_proc_t *opal;
 
     (void)rail;
-    if (module->closing) {
+    /* The name is what a datagram claims. Asking Open MPI for one that does not exist makes a
+     * process for good, and asks a runtime that may wait for it for ever. Processes of other jobs
+     * are made known by whoever joins the jobs; their handshake repeats until then. */
+    if (module->closing || opal_name.jobid != (opal_jobid_t)(self->name >> 32) ||
+        opal_name.vpid >= self->job_size) {
         return NULL;
     }
     opal = opal_proc_for_name(opal_name);

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -236,15 +237,25 @@ static void test_remove(void **state)
     assert_int_equal(table.point_hits[SHCA_FAULT_UD_DROP], 1);
 }
 
+/* Lets the first rule be that many seconds old, and everybody read it again. */
+static void given_ago(uint64_t seconds)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    table.slot[0].given_ns = ((uint64_t)now.tv_sec - seconds) * UINT64_C(1000000000);
+    table.epoch++;
+}
+
 /* A window: hits only between at= and at= plus for=. */
 static void test_window(void **state)
 {
     (void)state;
-    add("ud.drop at=20ms for=40ms");
+    add("ud.drop at=1000s for=1000s");
     assert_false(shca_fault_hit(SHCA_FAULT_UD_DROP, NULL, NULL));
-    usleep(30000);
+    given_ago(1500);
     assert_true(shca_fault_hit(SHCA_FAULT_UD_DROP, NULL, NULL));
-    usleep(60000);
+    given_ago(3000);
     assert_false(shca_fault_hit(SHCA_FAULT_UD_DROP, NULL, NULL));
 }
 

@@ -166,6 +166,8 @@ int shca_show_queues(void)
                q->port_num);
         if (q->type != IBV_QPT_UD) {
             printf("  to 0x%06x", q->dest_qpn);
+        } else {
+            printf("  qkey 0x%08x", q->qkey);
         }
         if (q->srq == UINT32_MAX) {
             printf("  receives %llu", filled(&q->rq));

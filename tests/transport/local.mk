@@ -4,3 +4,8 @@
 noinst_PROGRAMS += tests/transport/core_pair
 tests_transport_core_pair_SOURCES = tests/transport/core_pair.c
 tests_transport_core_pair_LDADD = libvrb.la $(IBVERBS_LIBS)
+
+# A stranger that attacks a job; run by tests/groups/mpi-attack.sh.
+noinst_PROGRAMS += tests/transport/hello_attack
+tests_transport_hello_attack_SOURCES = tests/transport/hello_attack.c
+tests_transport_hello_attack_LDADD = libvrb.la $(IBVERBS_LIBS)

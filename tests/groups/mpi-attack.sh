@@ -1,0 +1,67 @@
+#!/bin/bash
+# group: a stranger on the fabric who knows the Q_Keys sends forged handshakes to a running job
+# timeout: 300
+# SPDX-License-Identifier: BSD-3-Clause
+set -u
+# shellcheck source=../lib/tap.sh
+. "$TOP/tests/lib/tap.sh"
+# shellcheck source=../lib/hosts.sh
+. "$TOP/tests/lib/hosts.sh"
+# shellcheck source=../lib/mpi.sh
+. "$TOP/tests/lib/mpi.sh"
+
+mpi_needs pingpong
+fabric=attack-$$
+rounds=20000
+
+outsider() { # outsider PROGRAM [ARGS]: on a host of its own
+    SOFTHCA_FABRIC=$fabric SOFTHCA_HOST=stranger SOFTHCA_DEVS=ib \
+        LD_PRELOAD=$BUILD/.libs/libsofthca.so "$@"
+}
+
+# pid, QPN and Q_Key of each rank's UD QP
+victims() {
+    "$BUILD/softhca-ctl" --fabric "$fabric" queues 2>/dev/null |
+        sed -n 's/^qp \(0x[0-9a-f]*\)  pid \([0-9]*\)  node.*  UD  RTS .*qkey \(0x[0-9a-f]*\).*/\2 \1 \3/p'
+}
+
+rss() { # KiB of a process
+    awk '/^VmRSS/ {print $2}' "/proc/$1/status" 2>/dev/null || echo 0
+}
+
+job() {
+    mpi_job --fabric "$fabric" -- pingpong --size 8 --iterations $rounds --kinds 1 --timeout 50
+}
+
+(
+    job >"$TAP_TMP/job" 2>&1
+    echo "status $?" >>"$TAP_TMP/job"
+) &
+watched=$!
+for ((i = 0; i < 300; i++)); do
+    [ "$(victims | wc -l)" -eq 2 ] && break
+    sleep 0.1
+done
+victims >"$TAP_TMP/victims"
+tap_is "$(wc -l <"$TAP_TMP/victims")" 2 "both ranks have a UD queue pair"
+sleep 0.5
+while read -r pid qpn qkey; do
+    job=$(tr '\0' '\n' <"/proc/$pid/environ" | sed -n 's/^PMIX_NAMESPACE=//p')
+    host=$(tr '\0' '\n' <"/proc/$pid/environ" | sed -n 's/^SOFTHCA_HOST=//p')
+    lid=$("$BUILD/softhca-ctl" --fabric "$fabric" status |
+        awk -v host="${host:-?}" '$0 ~ host {on = 1} on && match($0, /lid (0x)?[0-9a-f]+/) {
+            print substr($0, RSTART + 4, RLENGTH - 4); exit}')
+    before=$(rss "$pid")
+    tap_run "the attack on $host runs to its end" 60 outsider "$BUILD/tests/transport/hello_attack" \
+        --lid "${lid:-0}" --qpn "$qpn" --qkey "$qkey" --job "${job:-0}" --ranks 2
+    tap_like "$TAP_OUT" '^sent [1-9][0-9]*, answers 0$' "nobody on $host answers a stranger"
+    after=$(rss "$pid")
+    tap_run "the memory of the rank on $host does not grow ($before, $after KiB)" 5 \
+        test "$after" -gt 0 -a $((after - before)) -lt 4096
+done <"$TAP_TMP/victims"
+wait "$watched"
+tap_like "$TAP_TMP/job" '^status 0$' "the job goes on and ends"
+tap_like "$TAP_TMP/job" '^PASS ' "every byte was right"
+tap_unlike "$TAP_TMP/job" 'btl:verbs|[Ww]arn|[Ee]rror' "and nothing was said"
+
+tap_done
