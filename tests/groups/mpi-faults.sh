@@ -190,6 +190,13 @@ mpi_pass "recv_buffers far too large: the job runs, or says what it could not ha
     --btl self,tcp,verbs --mca btl_verbs_recv_buffers $huge -- pingpong --iterations 1 \
     --max-size 100K --kinds 3
 
+# --- mistakes in what the software HCA is told -------------------------------------------------
+
+mpi_fails "a fault rule that does not exist" "'nonsense': no such fault point" --fault nonsense \
+    -- pingpong --size 8
+mpi_fails "a configuration that is not there" 'cannot read the configuration' --conf /nonexistent \
+    -- pingpong --size 8
+
 # --- silence -----------------------------------------------------------------------------------
 
 # silent NAME [OPTIONS]: the job passes and nobody hears of us

@@ -40,6 +40,9 @@ tap_like "$TAP_OUT" '^process [0-9]+ +host node0 .*alive' "the process"
 tap_like "$TAP_OUT" 'device shca0: 1 QPs' "its QP"
 tap_like "$TAP_OUT" 'port 1 +Ethernet +ACTIVE' "the ports"
 tap_like "$TAP_OUT" 'gid +3 +::ffff:10\.77\.1\.1 +RoCE v2' "the GIDs"
+tap_run "inject check takes good rules" 10 "$ctl" inject check 'ud.drop prob=0.2; rc.rnr every=50'
+tap_fails "inject check refuses bad ones" 10 "$ctl" inject check 'ud.drop prob=0.2; nonsense'
+tap_like "$TAP_OUT" "'nonsense'" "and names them"
 tap_run "list" 10 "$ctl" list
 tap_like "$TAP_OUT" "^ctl-$$\$" "lists the fabric"
 

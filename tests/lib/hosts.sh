@@ -154,6 +154,9 @@ vrb_mpirun() (
     lib=$BUILD/.libs/libsofthca.so
     ctl=$BUILD/softhca-ctl
     [ $softhca -eq 0 ] || [ -e "$lib" ] || _vrb_die "no $lib: build first (make)"
+    # The launcher's daemons meet a mistake first, and nobody reads what they say of it.
+    [ -z "$conf" ] || [ -r "$conf" ] || _vrb_die "cannot read the configuration $conf"
+    [ -z "$fault" ] || [ ! -x "$ctl" ] || "$ctl" inject check "$fault" || exit 2
 
     run=vrb-$$-$BASHPID-$RANDOM
     tmp=$(mktemp -d "${TMPDIR:-/tmp}/vrbrun.XXXXXX") || exit 2

@@ -24,6 +24,7 @@ static const char usage_text[] =
     "  dev fatal HOST DEV                      the device fails for good\n"
     "  inject RULE                             fault rule for every process of the fabric\n"
     "  inject list                             the points that rules can name\n"
+    "  inject check RULES                      is that what SOFTHCA_FAULTS may hold?\n"
     "  inject clear [RULE-NUMBER]              removes one rule or all\n"
     "  keep on|off                             whether the fabric outlives its last process\n"
     "  reap                                    frees what dead processes left; an unused fabric "
@@ -216,6 +217,13 @@ static int list_points(void)
     return 0;
 }
 
+static int check_rules(const char *rules)
+{
+    char err[256];
+
+    return shca_fault_check(rules, err, sizeof(err)) == 0 ? 0 : fail("%s", err);
+}
+
 static int cmd_inject(int argc, char **argv)
 {
     char rules[4096] = "", err[256];
@@ -362,6 +370,9 @@ int main(int argc, char **argv)
     }
     if (strcmp(cmd, "inject") == 0 && argc == 2 && strcmp(argv[1], "list") == 0) {
         return list_points();
+    }
+    if (strcmp(cmd, "inject") == 0 && argc == 3 && strcmp(argv[1], "check") == 0) {
+        return check_rules(argv[2]);
     }
     rc = shca_attach_observer(fabric);
     if (rc) {
