@@ -12,7 +12,7 @@ set -u
 
 mpi_needs pingpong
 fabric=attack-$$
-rounds=20000
+rounds=4000
 
 outsider() { # outsider PROGRAM [ARGS]: on a host of its own
     SOFTHCA_FABRIC=$fabric SOFTHCA_HOST=stranger SOFTHCA_DEVS=ib \
