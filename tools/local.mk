@@ -1,7 +1,8 @@
 # Build rules of tools/, included by the top Makefile.am. SPDX-License-Identifier: BSD-3-Clause
 
 EXTRA_DIST += \
-	tools/build.sh tools/check-style.sh tools/install-packages.sh tools/packages.txt
+	tools/build.sh tools/check-style.sh tools/install-packages.sh tools/into-ompi-tree tools/ompi-tree \
+	tools/packages.txt
 
 # What users run.
 bin_PROGRAMS += tools/verbs_info
