@@ -19,5 +19,7 @@ benchmarks_vrb_instructions_SOURCES = benchmarks/vrb_instructions.c
 benchmarks_vrb_instructions_CPPFLAGS = $(VRB_BENCH_CPPFLAGS)
 benchmarks_vrb_instructions_LDADD = $(MPI_LIBS)
 
-EXTRA_DIST += benchmarks/compare benchmarks/compare_measure.py benchmarks/compare_report.py \
+EXTRA_DIST += \
+	benchmarks/compare benchmarks/compare_measure.py benchmarks/compare_report.py \
+	benchmarks/compare_kernel benchmarks/kernel_round \
 	benchmarks/instruction_count.py benchmarks/instructions benchmarks/instructions.txt
