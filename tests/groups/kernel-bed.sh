@@ -9,6 +9,7 @@ set -u
 # shellcheck source=../kernel/group.sh
 . "$TOP/tests/kernel/group.sh"
 
+kernel_on_request
 kernel_needs 12 13
 run=$TOP/tests/kernel/run
 export TMPDIR=$TAP_TMP/tmp

@@ -8,7 +8,7 @@ set -u
 # shellcheck source=../kernel/group.sh
 . "$TOP/tests/kernel/group.sh"
 
-: "${KERNEL_MODES:=rc ud}"
+kernel_on_request
 kernel_needs 12 13
 kernel_suite 12 900 wire
 kernel_suite 13 600 addresses

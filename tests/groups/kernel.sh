@@ -11,6 +11,7 @@ set -u
 # shellcheck source=../kernel/group.sh
 . "$TOP/tests/kernel/group.sh"
 
+kernel_on_request
 kernel_needs 12 13
 kernel_suite 12 900 programs
 kernel_suite 13 900 programs

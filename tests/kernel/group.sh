@@ -2,18 +2,21 @@
 # What the test groups of the kernel bed share; sourced after tests/lib/tap.sh.
 # SPDX-License-Identifier: BSD-3-Clause
 #
+#   kernel_on_request          ends the group with one skip unless VRB_KERNEL=1
 #   kernel_needs DEBIAN...     gets kernel, roots and builds; ends the group with one skip, and the
 #                              reason, where one of them cannot be had here
 #   kernel_suite DEBIAN SECONDS PART...    the parts of tests/kernel/suite in a guest, as tests of ours
 #
-# Environment: VRB_KERNEL=1 lets the groups run at all; KERNEL_FULL=1, KERNEL_MODES and
+# Environment: VRB_KERNEL=1 lets the long groups run; KERNEL_FULL=1, KERNEL_KNOWN=1, KERNEL_MODES and
 # KERNEL_TEST_LIMIT as in tests/kernel/suite.
+
+kernel_on_request() {
+    [ "${VRB_KERNEL:-0}" = 1 ] ||
+        tap_skip_all "takes long: run with VRB_KERNEL=1 (the group kernel-quick runs always)"
+}
 
 kernel_needs() {
     local debian reason
-    if [ "${VRB_KERNEL:-0}" != 1 ]; then
-        tap_skip_all "asked for with VRB_KERNEL=1 only: mode ud still hangs after a blackout or link down"
-    fi
     if [ "$(id -u)" -ne 0 ]; then
         tap_skip_all "roots of guests are made and entered as root only"
     fi
@@ -67,6 +70,7 @@ kernel_suite() {
     mapfile -t lines <"$TAP_TMP/build-$debian"
     BUILD=${lines[0]} PREFIX=${lines[1]} "$TOP/tests/kernel/run" --debian "$debian" \
         --timeout "$limit" --env "KERNEL_FULL=${KERNEL_FULL:-0}" \
+        --env "KERNEL_KNOWN=${KERNEL_KNOWN:-0}" \
         --env "KERNEL_MODES=${KERNEL_MODES:-rc ud auto}" \
         --env "KERNEL_TEST_LIMIT=${KERNEL_TEST_LIMIT:-90}" \
         -- "$TOP/tests/kernel/suite" "$@" >"$TAP_TMP/suite" 2>"$TAP_TMP/suite.err"
