@@ -15,7 +15,7 @@ set -u
 tap_have autoreconf automake libtoolize ompi_info || tap_skip_all "no autotools, or no Open MPI"
 into=$TOP/tools/into-ompi-tree
 tree=$TAP_TMP/tree
-cppflags=$(make -s -C "$BUILD" print-OMPI_CPPFLAGS 2>/dev/null)
+cppflags=$(make -s -C "$BUILD" print-OMPI_CPPFLAGS 2>/dev/null | tail -n 1)
 version=$(ompi_info --version | sed -n 's/^Open MPI v*\([0-9.]*\).*/\1/p')
 IFS=. read -r major minor _ <<<"$version"
 if [ -z "${minor:-}" ] || [ -z "$cppflags" ]; then
