@@ -25,6 +25,11 @@ static const struct number numbers[] = {
     {"connect_timeout",
      "Seconds after which a peer that does not answer the connection handshake is given up.",
      WORD(connect_timeout), OPAL_INFO_LVL_4},
+    {"recover_timeout",
+     "Seconds for which a connection that broke (a link went down, a switch was restarted) is "
+     "tried "
+     "to be made again, before its loss is reported (0: it is not tried).",
+     WORD(recover_timeout), OPAL_INFO_LVL_4},
     {"peer_timeout",
      "Seconds without any acknowledgement of datagrams after which a peer is given up (0: never).",
      WORD(peer_timeout), OPAL_INFO_LVL_4},

@@ -33,6 +33,10 @@ static const struct pvar pvars[] = {
     {"ud_dup", "Datagrams received again", AT(ud_dup), NONE, false},
     {"connections", "Connections made", AT(connected), NONE, false},
     {"lost_connections", "Connections lost", AT(failed), NONE, false},
+    {"recovered_connections", "Connections that broke and were made again", AT(recovered), NONE,
+     false},
+    {"replayed", "Packets sent again over a connection that was made again", AT(replayed), NONE,
+     false},
     {"registered_bytes",
      "Bytes of memory registered now: the component's buffers and the "
      "application's memory in the registration cache",

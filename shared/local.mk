@@ -53,6 +53,10 @@ libvrb_la_SOURCES = \
 	shared/rc/vrb_rc_rdma.c \
 	shared/rc/vrb_rc_recv.c \
 	shared/rc/vrb_rc_send.c \
+	shared/rc/vrb_recover.c \
+	shared/rc/vrb_recover.h \
+	shared/rc/vrb_replay.c \
+	shared/rc/vrb_replay.h \
 	shared/reliable/vrb_rel.c \
 	shared/reliable/vrb_rel.h \
 	shared/reliable/vrb_rel_ack.h \

@@ -61,6 +61,8 @@ struct vrb_config {
     uint32_t promote_after;   /* auto: messages to a peer before it is connected over RC */
     uint32_t max_rc;          /* auto: RC connections at the most */
     uint32_t connect_timeout; /* seconds until an unanswered handshake is given up */
+    uint32_t recover_timeout; /* seconds from the break of a connection to giving its repair up;
+                               * 0: it is not tried */
     uint32_t keepalive;       /* seconds of silence after which a peer is probed; 0: never */
     uint64_t name;            /* this process, as peers know it */
     uint64_t rank;            /* for messages; UINT64_MAX = unknown */
@@ -159,6 +161,7 @@ struct vrb_stats {
     uint64_t ud_packets, ud_resent, ud_acks; /* datagrams sent: all with data, again, bare ACKs */
     uint64_t ud_dup, ud_stale;               /* received: duplicates, of no known peer or life */
     uint64_t connected, failed;              /* peers */
+    uint64_t recovered, replayed;      /* QPs replaced after a break; packets sent again on them */
     uint64_t reg_bytes, reg_bytes_max; /* registered by the core's own pools now / at the most */
     uint64_t mr_count, mr_bytes, mr_failed; /* vrb_mr_register: live regions, bytes, refusals */
 };

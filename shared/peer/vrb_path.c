@@ -124,7 +124,7 @@ void vrb_path_drain(struct vrb_peer *peer)
     if (peer->failed) {
         return;
     }
-    if (peer->q_head == NULL && peer->r_head == NULL) {
+    if (peer->q_head == NULL && peer->r_head == NULL && !vrb_replay_pending(&peer->replay)) {
         peer->fast = 1;
     } else {
         arrange_wakeup(peer);
@@ -136,7 +136,7 @@ void vrb_path_promote(struct vrb_peer *peer)
     const struct vrb_rail *rail = peer->rail;
 
     if (rail->cfg.mode != VRB_MODE_AUTO || peer->up || peer->failed || peer->rc_refused ||
-        peer->qp != NULL || rail->closing) {
+        peer->qp != NULL || rail->closing || vrb_peer_is_recovering(peer)) {
         return;
     }
     if (peer->r_head == NULL &&
@@ -154,7 +154,8 @@ void vrb_path_promote(struct vrb_peer *peer)
 
 int vrb_path_refuse_rc(struct vrb_peer *peer, const char *why)
 {
-    if (!has_datagrams(peer) || peer->up || peer->failed) {
+    /* Packets of a connection that broke may be missing. */
+    if (!has_datagrams(peer) || peer->up || peer->failed || peer->broken) {
         return 0;
     }
     if (!peer->rc_refused) {
@@ -394,6 +395,7 @@ void vrb_path_abandon(struct vrb_peer *peer, int status)
 {
     struct vrb_buf *buf;
 
+    vrb_recover_abandon(peer, status);
     while ((buf = vrb_path_next_message(peer)) != NULL) {
         vrb_path_message_done(buf, status);
     }

@@ -77,6 +77,7 @@ int vrb_peer_create(struct vrb_rail *rail, uint64_t name, const char *host, uint
     snprintf(peer->host, sizeof(peer->host), "%s", host == NULL ? "" : host);
     peer->q_tail = &peer->q_head;
     peer->r_tail = &peer->r_head;
+    vrb_recover_init(peer);
     vrb_list_init(&peer->due_link);
     vrb_list_init(&peer->stall_link);
     vrb_list_init(&peer->connecting_link);
@@ -151,27 +152,15 @@ void vrb_peer_fail(struct vrb_peer *peer, int status, struct vrb_failure *f)
     }
 }
 
-/* Makes the QP and what the handshake says about it. */
-static int prepare(struct vrb_peer *peer, char *detail, size_t len)
+void vrb_peer_local_hello(struct vrb_peer *peer, struct vrb_hello *local)
 {
     struct vrb_rail *rail = peer->rail;
-    struct vrb_wireup_config cfg = {
-        .first_ns = HELLO_FIRST_NS,
-        .max_ns = HELLO_MAX_NS,
-        .timeout_ns = rail->cfg.connect_timeout * VRB_NS_PER_S,
-    };
-    struct vrb_hello local;
-    uint32_t id;
-    int rc = vrb_rc_qp_create(peer, detail, len);
+    uint32_t id = rail->next_id++;
 
-    if (rc != VRB_OK) {
-        return rc;
-    }
-    id = rail->next_id++;
     if (rail->next_id == 0) {
         rail->next_id = 1;
     }
-    local = (struct vrb_hello){
+    *local = (struct vrb_hello){
         .mtu = peer->path.mtu,
         .rd_in = rail->rd_in,
         .src_rail = (uint8_t)rail->index,
@@ -181,10 +170,30 @@ static int prepare(struct vrb_peer *peer, char *detail, size_t len)
         .qpn = peer->qp->qp_num,
         .psn = (id * 2654435761u) >> 8, /* 24 bits, unlike from one incarnation to the next */
         .recv_size = rail->cfg.recv_size,
+        .rx_seq = peer->rx_seq,
         .src_name = rail->cfg.name,
         .dst_name = peer->name,
     };
-    vrb_wireup_init(&peer->wireup, &cfg, &local, id);
+}
+
+/* Makes the QP and what the handshake says about it. */
+static int prepare(struct vrb_peer *peer, char *detail, size_t len)
+{
+    struct vrb_rail *rail = peer->rail;
+    struct vrb_wireup_config cfg = {
+        .first_ns = HELLO_FIRST_NS,
+        .max_ns = HELLO_MAX_NS,
+        .timeout_ns = rail->cfg.connect_timeout * VRB_NS_PER_S,
+        .recover_ns = rail->cfg.recover_timeout * VRB_NS_PER_S,
+    };
+    struct vrb_hello local;
+    int rc = vrb_rc_qp_create(peer, detail, len);
+
+    if (rc != VRB_OK) {
+        return rc;
+    }
+    vrb_peer_local_hello(peer, &local);
+    vrb_wireup_init(&peer->wireup, &cfg, &local, local.src_id);
     return VRB_OK;
 }
 
@@ -230,12 +239,22 @@ static void wireup_failed(struct vrb_peer *peer)
                                      : "the handshake was not answered")) {
         return;
     }
-    vrb_failure_init(&f, "connecting");
+    vrb_failure_init(&f, peer->was_up ? "keeping the connection" : "connecting");
     f.wireup = w->failure;
     f.reject_reason = w->reject_reason;
     f.heard = w->heard;
     f.hellos = w->sent;
-    f.seconds = (double)(vrb_clock_ns() - peer->connect_started) / 1e9;
+    f.seconds = (double)(vrb_clock_ns() - w->started) / 1e9;
+    if (peer->broken || w->failure == VRB_WU_FAIL_STUCK) {
+        f.broken = 1;
+        f.detail = "the peer's queue pair broke";
+        if (peer->recover.what != NULL) {
+            f.what = peer->recover.what;
+            f.wc_status = peer->recover.wc_status;
+            f.vendor_err = peer->recover.vendor_err;
+            f.detail = peer->recover.detail;
+        }
+    }
     vrb_peer_fail(peer,
                   w->failure == VRB_WU_FAIL_TIMEOUT    ? VRB_ERR_TIMEOUT
                   : w->failure == VRB_WU_FAIL_REJECTED ? VRB_ERR_REJECTED
@@ -251,19 +270,55 @@ static void send_hello(struct vrb_peer *peer)
 
     vrb_wireup_message(&peer->wireup, &h);
     rc = vrb_ud_hello(peer, &h, detail, sizeof(detail));
-    if (rc != VRB_OK) {
+    if (rc != VRB_OK && !vrb_peer_is_recovering(peer)) { /* which goes on until its time is over */
         vrb_path_fail_in_words(peer, rc, "connecting", detail);
     }
 }
 
-void vrb_peer_wireup(struct vrb_peer *peer, unsigned actions)
+static void first_up(struct vrb_peer *peer)
 {
     struct vrb_rail *rail = peer->rail;
+
+    peer->was_up = 1;
+    rail->stats.connected++;
+    if (rail->cb.connected != NULL) {
+        vrb_call_begin(rail);
+        rail->cb.connected(rail->cb.ctx, peer);
+        vrb_call_end(rail);
+    }
+}
+
+static void recovered(struct vrb_peer *peer)
+{
+    peer->broken = 0;
+    vrb_recover_forget(peer);
+    peer->rail->stats.recovered++;
+    vrb_log(VRB_LOG_INFO, "host %s: connected again after %.3f s, %u packets to be sent again",
+            peer->host, (double)(vrb_clock_ns() - peer->wireup.started) / 1e9,
+            peer->replay.end - peer->replay.next);
+}
+
+void vrb_peer_wireup(struct vrb_peer *peer, unsigned actions)
+{
     char detail[256];
 
+    if (actions & VRB_WU_DO_PAUSE) {
+        peer->broken = 1;
+        vrb_recover_pause(peer);
+    }
     if (actions & VRB_WU_DO_REMOTE) {
         int rc = vrb_rc_qp_connect(peer, detail, sizeof(detail));
 
+        if (rc != VRB_OK && rc != VRB_ERR_MALFORMED && vrb_peer_is_recovering(peer)) {
+            struct vrb_failure f;
+
+            vrb_log(VRB_LOG_INFO, "host %s: %s: trying again", peer->host, detail);
+            vrb_failure_init(&f, "connecting again");
+            f.detail = "the new queue pair could not be connected";
+            if (vrb_recover_break(peer, &f)) {
+                return;
+            }
+        }
         if (rc != VRB_OK) {
             vrb_peer_reject(peer, &peer->wireup.remote, VRB_REJECT_FAILED);
             if (!vrb_path_refuse_rc(peer, detail)) {
@@ -277,12 +332,12 @@ void vrb_peer_wireup(struct vrb_peer *peer, unsigned actions)
     }
     if ((actions & VRB_WU_DO_UP) && !peer->failed) {
         peer->up = 1;
-        rail->stats.connected++;
         vrb_list_remove(&peer->connecting_link);
-        if (rail->cb.connected != NULL) {
-            vrb_call_begin(rail);
-            rail->cb.connected(rail->cb.ctx, peer);
-            vrb_call_end(rail);
+        if (peer->broken) {
+            recovered(peer);
+        }
+        if (!peer->was_up) {
+            first_up(peer);
         }
         vrb_path_drain(peer);
     }
@@ -322,9 +377,13 @@ void vrb_peer_hello(struct vrb_peer *peer, const struct vrb_hello *h)
         }
         return;
     }
-    if (peer->qp == NULL) {
+    if (peer->qp == NULL && !vrb_peer_is_recovering(peer)) {
         if (h->type != VRB_HELLO) {
             peer->rail->stats.hellos_stale++;
+            return;
+        }
+        if (h->gen > 0) { /* a connection of the peer that was here before this one */
+            vrb_peer_reject(peer, h, VRB_REJECT_UNKNOWN);
             return;
         }
         if (peer->rc_refused || peer->rail->cfg.mode == VRB_MODE_UD ||
@@ -348,7 +407,7 @@ void vrb_peer_hello(struct vrb_peer *peer, const struct vrb_hello *h)
     vrb_peer_wireup(peer, vrb_wireup_on_message(&peer->wireup, vrb_clock_ns(), h));
 }
 
-int vrb_peer_timers(struct vrb_rail *rail, uint64_t now)
+int vrb_peer_timers(struct vrb_rail *rail, uint64_t now, int idle)
 {
     struct vrb_list *l, *next;
     int n = 0;
@@ -360,9 +419,13 @@ int vrb_peer_timers(struct vrb_rail *rail, uint64_t now)
         if (now >= vrb_wireup_deadline(&peer->wireup)) {
             vrb_peer_wireup(peer, vrb_wireup_on_timer(&peer->wireup, now));
             n++;
-            if (!vrb_list_linked(next) && next != &rail->connecting) {
-                break; /* a callback took it off the list: the rest waits for the next call */
-            }
+        } else if (peer->recover.state != VRB_RECOVER_NONE) {
+            vrb_recover_step(peer, now, idle);
+        } else {
+            continue;
+        }
+        if (!vrb_list_linked(next) && next != &rail->connecting) {
+            break; /* a callback took it off the list: the rest waits for the next call */
         }
     }
     return n;
@@ -404,6 +467,12 @@ static void settle(struct vrb_peer *peer, unsigned ms)
     }
 }
 
+void vrb_peer_free(struct vrb_peer *peer)
+{
+    vrb_replay_free(&peer->replay);
+    free(peer);
+}
+
 void vrb_peer_destroy(struct vrb_peer *peer, unsigned ms)
 {
     struct vrb_rail *rail = peer->rail;
@@ -438,7 +507,7 @@ void vrb_peer_destroy(struct vrb_peer *peer, unsigned ms)
     if (peer->owned > 0) {
         vrb_list_append(&rail->zombies, &peer->link); /* completions may still name it */
     } else {
-        free(peer);
+        vrb_peer_free(peer);
     }
     vrb_unlock(rail);
 }

@@ -3,7 +3,8 @@
  *
  * Life: created (nothing but memory) -> connecting (QP made, handshake under way, messages queue)
  * -> up -> failed, or destroyed from any state. `fast` is the one flag that the send path tests:
- * up, not failed, and nothing queued before us. */
+ * up, not failed, and nothing queued before us. A QP that breaks is replaced (rc/vrb_recover.h):
+ * not up for a while, but not failed. */
 #ifndef VRB_PEER_H
 #define VRB_PEER_H
 
@@ -12,6 +13,7 @@
 #include "address/vrb_choose.h"
 #include "rail/vrb_rail.h"
 #include "rc/vrb_credit.h"
+#include "rc/vrb_recover.h"
 #include "util/vrb_clock.h"
 #include "util/vrb_explain.h"
 #include "wireup/vrb_wireup.h"
@@ -31,6 +33,7 @@ struct vrb_peer {
     int signalled;         /* signalled requests in flight: CQ room that this peer holds */
     struct vrb_credit credit;
     uint32_t tx_seq, rx_seq;
+    struct vrb_replay replay;
     struct vrb_buf *q_head, **q_tail;  /* messages that could not leave yet, in order */
     struct vrb_buf *q_open;            /* the queue's last packet, if more records may join it */
     uint32_t q_copies;                 /* queued packets that vrb_send_copy made */
@@ -48,6 +51,7 @@ struct vrb_peer {
     uint32_t probe_seq; /* rx_seq at the last look for silent peers */
     struct vrb_list link, connecting_link;
     struct vrb_wireup wireup;
+    struct vrb_recover recover;
     struct vrb_address remote;
     struct vrb_path path;
     struct ibv_ah *ah;
@@ -58,6 +62,8 @@ struct vrb_peer {
     uint32_t rx_posted;        /* receive buffers of the per-peer queue */
     uint8_t declining;         /* vrb_path_decline_reads is at work */
     uint8_t rc_refused;        /* RC is not to be had: datagrams for good */
+    uint8_t was_up;            /* connected before */
+    uint8_t broken;            /* its QP broke, and the next one is not up yet */
     uint8_t leaving;           /* being destroyed: a failure is nobody's news */
     uint32_t cq_reserved;      /* CQ room that they hold */
     char host[64];
@@ -76,6 +82,16 @@ static inline uint64_t vrb_peer_key(uint64_t name, int rail)
 /* The peer of that name and remote rail, or NULL. */
 struct vrb_peer *vrb_peer_find(struct vrb_rail *rail, uint64_t name, int remote_rail);
 
+/* Between the break of a QP and the next one's being up. */
+static inline int vrb_peer_is_recovering(const struct vrb_peer *peer)
+{
+    return peer->wireup.state == VRB_WU_PAUSED ||
+           (peer->wireup.state == VRB_WU_CONNECTING && peer->wireup.local.gen > 0);
+}
+
+/* What the handshake says about the peer's QP, under a new id. */
+void vrb_peer_local_hello(struct vrb_peer *peer, struct vrb_hello *local);
+
 /* Makes the QP and starts the handshake if that has not happened. */
 void vrb_peer_start(struct vrb_peer *peer);
 
@@ -91,12 +107,15 @@ void vrb_peer_reject(struct vrb_peer *peer, const struct vrb_hello *h, enum vrb_
 /* Probes the peers that nothing came from since the last call. */
 void vrb_peer_probe(struct vrb_rail *rail);
 
-/* Runs the timers of the handshakes under way. Returns events. */
-int vrb_peer_timers(struct vrb_rail *rail, uint64_t now);
+/* Runs the timers of the handshakes under way. idle: the CQ was empty. Returns events. */
+int vrb_peer_timers(struct vrb_rail *rail, uint64_t now, int idle);
 
 /* The connection is lost. Fills in both ends of f, tells the user once, completes what is queued.
  */
 void vrb_peer_fail(struct vrb_peer *peer, int status, struct vrb_failure *f);
+
+/* The last step of vrb_peer_destroy, when no completion can name the peer any more. */
+void vrb_peer_free(struct vrb_peer *peer);
 
 /* The facts of a failure before the special ones are known. */
 void vrb_failure_init(struct vrb_failure *f, const char *what);

@@ -48,6 +48,10 @@ static void qp_event(struct vrb_rail *rail, const struct ibv_async_event *e)
     }
     vrb_failure_init(&f, "serving the peer's requests");
     f.detail = ibv_event_type_str(e->event_type);
+    /* The other two mean that the peer asked for what it must not have. */
+    if (e->event_type == IBV_EVENT_QP_FATAL && vrb_recover_break(peer, &f)) {
+        return;
+    }
     vrb_peer_fail(peer, VRB_ERR_PEER, &f);
 }
 

@@ -17,25 +17,27 @@
 #define LOOK_EVERY 256
 #define ASYNC_EVERY 16
 
-static void failed_completion(struct vrb_peer *peer, const struct ibv_wc *wc, const char *what)
+/* Returns 1 if the peer's QP is being replaced, so that what failed is to be kept; 0 if the peer
+ * has failed, or is gone. */
+static int failed_completion(struct vrb_peer *peer, const struct ibv_wc *wc, const char *what)
 {
     struct vrb_failure f;
 
     if (peer == NULL || peer->failed) {
-        return;
+        return 0;
     }
+    vrb_failure_init(&f, what);
+    f.wc_status = wc->status;
+    f.vendor_err = wc->vendor_err;
     if (wc->status == IBV_WC_WR_FLUSH_ERR) {
         /* The QP went to ERR without a request of ours failing first: the responder side broke. */
-        vrb_failure_init(&f, what);
-        f.wc_status = wc->status;
-        f.vendor_err = wc->vendor_err;
         f.detail = "the queue pair went into error";
-    } else {
-        vrb_failure_init(&f, what);
-        f.wc_status = wc->status;
-        f.vendor_err = wc->vendor_err;
+    }
+    if (vrb_recover_may_pass(wc->status) && vrb_recover_break(peer, &f)) {
+        return 1;
     }
     vrb_peer_fail(peer, VRB_ERR_PEER, &f);
+    return 0;
 }
 
 static void send_completion(const struct ibv_wc *wc)
@@ -53,8 +55,11 @@ static void send_completion(const struct ibv_wc *wc)
         }
     } else {
         vrb_rc_lost_slot(peer);
-        failed_completion(peer, wc, "sending");
-        vrb_path_message_done(buf, VRB_ERR_PEER);
+        if (failed_completion(peer, wc, "sending")) {
+            vrb_recover_keep(peer, buf);
+        } else {
+            vrb_path_message_done(buf, VRB_ERR_PEER);
+        }
     }
 }
 
@@ -67,14 +72,17 @@ static void rdma_completion(const struct ibv_wc *wc)
     if (ok) {
         vrb_rc_free_slots(peer, rdma->retire);
         peer->owned--;
+        peer->recover.work++;
         vrb_path_rdma_done(peer->rail, rdma, VRB_OK);
         if (!peer->fast) {
             vrb_path_drain(peer);
         }
     } else {
         vrb_rc_lost_slot(peer);
-        failed_completion(peer, wc, rdma->op == VRB_RDMA_PUT ? "RDMA write" : "RDMA read");
-        vrb_path_rdma_done(peer->rail, rdma, VRB_ERR_PEER);
+        if (!failed_completion(peer, wc, rdma->op == VRB_RDMA_PUT ? "RDMA write" : "RDMA read") ||
+            !vrb_recover_keep_rdma(peer, rdma)) {
+            vrb_path_rdma_done(peer->rail, rdma, VRB_ERR_PEER);
+        }
     }
 }
 
@@ -88,11 +96,12 @@ static void inline_completion(struct vrb_rail *rail, const struct ibv_wc *wc, in
     }
     if (wc->status == IBV_WC_SUCCESS) {
         vrb_rc_free_slots(peer, flush ? peer->flush_retire : peer->signal_every);
+        peer->recover.work += (uint32_t)flush;
         if (!peer->fast) {
             vrb_path_drain(peer);
         }
     } else {
-        failed_completion(peer, wc, "sending");
+        (void)failed_completion(peer, wc, "sending");
     }
     if (flush) {
         peer->flushing = 0;
@@ -106,7 +115,10 @@ static void recv_failure(struct vrb_rail *rail, const struct ibv_wc *wc)
 
     /* A flushed receive alone says nothing: the send side, or an event, tells why. */
     if (wc->status != IBV_WC_WR_FLUSH_ERR) {
-        failed_completion(peer, wc, "receiving");
+        (void)failed_completion(peer, wc, "receiving");
+    }
+    if (peer != NULL) {
+        peer->recover.rx_flushed++;
     }
     vrb_rc_recv_flushed(rail, buf);
 }
@@ -138,6 +150,9 @@ static __attribute__((noinline)) void completion(struct vrb_rail *rail, const st
         break;
     case VRB_WR_FLUSH:
         inline_completion(rail, wc, 1);
+        break;
+    case VRB_WR_MARKER:
+        vrb_recover_marked(rail, wc);
         break;
     default:
         break;
@@ -230,7 +245,7 @@ static __attribute__((noinline)) int run_due(struct vrb_rail *rail, int n)
         n += vrb_path_run_done(rail);
     }
     if (!vrb_list_empty(&rail->connecting)) {
-        n += vrb_peer_timers(rail, vrb_clock_ns());
+        n += vrb_peer_timers(rail, vrb_clock_ns(), n == 0);
     }
     rail->due = rail->refused || rail->dgram != NULL || rail->done_head != NULL ||
                 !vrb_list_empty(&rail->connecting) || !vrb_list_empty(&rail->credit_due) ||

@@ -279,7 +279,6 @@ static void init_lists(struct vrb_rail *rail)
     rail->done_tail = &rail->done_head;
     rail->wc_next = rail->wc_end = rail->wc;
     vrb_due(rail); /* progress finds out itself whether there is ever anything */
-    rail->tx.sge.addr = (uintptr_t)rail->tx.packet;
     rail->tx.wr = (struct ibv_send_wr){
         .sg_list = &rail->tx.sge,
         .num_sge = 1,
@@ -391,7 +390,7 @@ void vrb_rail_close(struct vrb_rail *rail, unsigned ms)
     vrb_dgram_close(rail);
     vrb_regions_clear(&rail->regions);
     while ((l = vrb_list_pop(&rail->zombies)) != NULL) {
-        free(vrb_container_of(l, struct vrb_peer, link));
+        vrb_peer_free(vrb_container_of(l, struct vrb_peer, link));
     }
     if (rail->srq != NULL) {
         ibv_destroy_srq(rail->srq);

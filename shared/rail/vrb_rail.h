@@ -7,7 +7,7 @@
  *   rail/vrb_async.c     port and device events
  *   ud/vrb_ud.c          the UD QP that carries handshakes
  *   peer/vrb_peer.c      peers: creation, connection, failure
- *   rc/vrb_rc_qp.c       RC QPs: creation and state changes
+ *   rc/vrb_rc_qp.c       RC QPs: creation and state changes;  rc/vrb_recover.c  their replacement
  *   rc/vrb_rc_send.c     messages out;  rc/vrb_rc_recv.c  messages in;  rc/vrb_rc_rdma.c  put and
  * get mem/                 buffers and memory regions
  *
@@ -34,6 +34,7 @@ enum vrb_wr_kind {
     VRB_WR_UD_RECV = 4, /* index of a UD receive buffer */
     VRB_WR_UD_SEND = 5, /* index of a UD send buffer */
     VRB_WR_FLUSH = 6,   /* struct vrb_peer: the CREDIT packet that proves all before it arrived */
+    VRB_WR_MARKER = 7,  /* struct vrb_peer: the last request of a QP that is taken out of service */
 };
 #define VRB_WR_KIND_MASK 7u
 
@@ -65,12 +66,11 @@ enum vrb_buf_class { VRB_CLS_SMALL = 0, VRB_CLS_BIG = 1, VRB_CLS_RECV = 2, VRB_C
 struct vrb_ud;
 struct vrb_dgram_rail;
 
-/* The work request of a packet that leaves inline, prepared when the rail is opened: its length,
- * owner and flags are all that changes. The provider has read it when the post returns. */
+/* The work request of a packet that leaves inline, prepared when the rail is opened: address,
+ * length, owner and flags are all that changes. The provider has read it when the post returns. */
 struct vrb_tx_inline {
     struct ibv_send_wr wr;
     struct ibv_sge sge;
-    uint8_t packet[VRB_INLINE_MAX];
 };
 
 struct vrb_rail {

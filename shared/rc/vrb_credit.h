@@ -63,6 +63,20 @@ static inline int vrb_credit_granted(struct vrb_credit *c, uint16_t grant)
     return 1;
 }
 
+/* Both ends' counts go on with another connection: what was in flight on the old one is sent again
+ * (tx: from number rx_seq of the peer's on), or will be (rx). */
+static inline void vrb_credit_restart_tx(struct vrb_credit *c, uint32_t rx_seq, uint16_t grant)
+{
+    c->tx_next = (uint16_t)rx_seq;
+    c->tx_limit = (uint16_t)rx_seq;
+    vrb_credit_granted(c, grant);
+}
+
+static inline void vrb_credit_restart_rx(struct vrb_credit *c, uint32_t rx_seq)
+{
+    c->rx_grant = (uint16_t)(rx_seq + c->window);
+}
+
 static inline void vrb_credit_consumed(struct vrb_credit *c)
 {
     c->rx_grant++;

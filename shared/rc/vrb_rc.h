@@ -42,6 +42,11 @@ int vrb_rc_tell_credits(struct vrb_rail *rail);
  * when unsignalled requests are in flight. Returns 1 when everything has arrived. */
 int vrb_rc_flush(struct vrb_peer *peer);
 
+/* Sends packet pkt of len bytes once more: it has its number already, and the caller has seen
+ * vrb_rc_may_send(). It lies in buf, or (NULL) leaves inline. VRB_OK; VRB_ERR_AGAIN: refused for
+ * now, progress tries again; VRB_ERR_PEER: the peer has failed and buf is done. */
+int vrb_rc_send_again(struct vrb_peer *peer, struct vrb_buf *buf, uint8_t *pkt, uint32_t len);
+
 /* Asks a silent peer's HCA for a sign of life: fails the peer if none comes. */
 void vrb_rc_probe(struct vrb_peer *peer);
 
@@ -77,6 +82,9 @@ void vrb_rc_repost_peer(struct vrb_peer *peer);
 /* Posts one operation now; the caller has seen vrb_rc_can_post(). Returns 1 if it was taken; else
  * it is queued again, or done with an error. */
 int vrb_rc_rdma_send(struct vrb_peer *peer, struct vrb_rdma *rdma);
+
+/* Takes an operation that is to be posted again out of the counters. */
+void vrb_rc_rdma_uncount(struct vrb_rail *rail, const struct vrb_rdma *rdma);
 
 /* Posts queued RDMA operations. */
 void vrb_rc_rdma_drain(struct vrb_peer *peer);

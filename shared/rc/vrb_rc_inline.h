@@ -1,4 +1,5 @@
-/* The hot way out: one small packet, built in the rail's prepared work request and posted inline.
+/* The hot way out: one small packet, built in its place for a replay (rc/vrb_replay.h) and posted
+ * inline with the rail's prepared work request.
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Everything here is inlined into the senders, because an 8-byte message costs about as many
@@ -55,7 +56,7 @@ static inline int vrb_rc_send_inline(struct vrb_peer *peer, uint8_t tag, const v
 {
     struct vrb_rail *rail = peer->rail;
     struct vrb_tx_inline *tx = &rail->tx;
-    uint8_t *pkt = tx->packet;
+    uint8_t *pkt = vrb_replay_place(&peer->replay, peer->tx_seq);
     uint32_t payload = hdr_len + data_len;
     uint16_t told = peer->credit.rx_told, slots;
     struct ibv_send_wr *bad;
@@ -68,6 +69,8 @@ static inline int vrb_rc_send_inline(struct vrb_peer *peer, uint8_t tag, const v
     }
     vrb_rc_count_tx(rail, payload);
     rail->stats.tx_inline++;
+    vrb_replay_set_len(pkt, VRB_HDR_SIZE + payload);
+    tx->sge.addr = (uintptr_t)pkt;
     tx->sge.length = VRB_HDR_SIZE + payload;
     tx->wr.wr_id = vrb_wr_id(peer, VRB_WR_INLINE);
     tx->wr.send_flags = IBV_SEND_INLINE;

@@ -89,7 +89,13 @@ int vrb_rc_qp_create(struct vrb_peer *peer, char *detail, size_t len)
     if (err != 0) {
         return say(detail, len, "moving the queue pair to INIT", err);
     }
-    peer->sq_room = (int)rail->cfg.sq_depth;
+    /* Inline packets of all QPs that the peer has one after the other. */
+    if (peer->replay.mem == NULL &&
+        vrb_replay_init(&peer->replay, rail->cfg.recover_timeout == 0 ? 1 : rail->cfg.sq_depth,
+                        rail->inline_max) != VRB_OK) {
+        return say(detail, len, "creating an RC queue pair", ENOMEM);
+    }
+    peer->sq_room = (int)rail->cfg.sq_depth - 1; /* one is for vrb_recover's marker */
     peer->signal_every = (uint16_t)(rail->cfg.sq_depth / 4 > 32 ? 32 : rail->cfg.sq_depth / 4);
     if (peer->signal_every == 0) {
         peer->signal_every = 1;
@@ -153,7 +159,10 @@ int vrb_rc_qp_connect(struct vrb_peer *peer, char *detail, size_t len)
     if (err != 0) {
         return say(detail, len, "moving the queue pair to RTS (ready to send)", err);
     }
-    vrb_credit_granted(&peer->credit, peer->wireup.remote.grant);
+    if (vrb_recover_rewind(peer) != VRB_OK) {
+        snprintf(detail, len, "the peer's count of received packets does not fit what was sent");
+        return VRB_ERR_MALFORMED;
+    }
     return VRB_OK;
 }
 

@@ -28,6 +28,11 @@ static void count(struct vrb_stats *stats, const struct vrb_rdma *rdma, int sign
     }
 }
 
+void vrb_rc_rdma_uncount(struct vrb_rail *rail, const struct vrb_rdma *rdma)
+{
+    count(&rail->stats, rdma, -1);
+}
+
 int vrb_rc_rdma_send(struct vrb_peer *peer, struct vrb_rdma *rdma)
 {
     struct vrb_rail *rail = peer->rail;

@@ -34,6 +34,7 @@ static unsigned post_chain(struct vrb_rail *rail, struct ibv_qp *qp, struct vrb_
         wr[i].sg_list = &sge[i];
         wr[i].num_sge = 1;
         wr[i].next = i + 1 < n ? &wr[i + 1] : NULL;
+        b->refs = qp == NULL ? 0 : qp->qp_num; /* where it is posted: consumed_own */
     }
     *err = abs(qp == NULL ? ibv_post_srq_recv(rail->srq, wr, &bad) : ibv_post_recv(qp, wr, &bad));
     if (*err != 0) {
@@ -140,7 +141,7 @@ static void repost_own(struct vrb_peer *peer)
     uint32_t n = peer->rx_free_n < VRB_RECV_BATCH ? peer->rx_free_n : VRB_RECV_BATCH;
     int err;
 
-    if (peer->failed) {
+    if (peer->failed || peer->recover.state != VRB_RECOVER_NONE) {
         return;
     }
     n = post_chain(rail, peer->qp, &peer->rx_free, n, &err);
@@ -177,6 +178,10 @@ static inline void tell_when_due(struct vrb_peer *peer)
 static __attribute__((noinline)) void consumed_own(struct vrb_peer *peer, struct vrb_buf *buf,
                                                    int control)
 {
+    if (peer->qp == NULL || peer->qp->qp_num != buf->refs) {
+        vrb_pool_put(buf->pool, buf); /* the QP was replaced while the message was being read */
+        return;
+    }
     buf->next = peer->rx_free;
     peer->rx_free = buf;
     peer->rx_free_n++;
@@ -196,7 +201,7 @@ void vrb_rc_repost_peer(struct vrb_peer *peer)
     }
 }
 
-/* One packet's buffer has been read. */
+/* One packet's buffer has been read. With an SRQ its credit was given back before (vrb_rc_recv). */
 static inline void consumed(struct vrb_rail *rail, struct vrb_peer *peer, struct vrb_buf *buf,
                             int control)
 {
@@ -204,9 +209,6 @@ static inline void consumed(struct vrb_rail *rail, struct vrb_peer *peer, struct
         buf->next = rail->rx_free;
         rail->rx_free = buf;
         rail->rx_free_n++;
-        if (!control) {
-            vrb_credit_consumed(&peer->credit);
-        }
     } else {
         consumed_own(peer, buf, control);
     }
@@ -276,6 +278,9 @@ static __attribute__((noinline)) void recv_other(struct vrb_rail *rail, struct v
         return;
     }
     peer->rx_seq++;
+    if (rail->srq != NULL) {
+        vrb_credit_consumed(&peer->credit);
+    }
     rail->stats.rx_packets++;
     rail->stats.rx_bytes += len - VRB_HDR_SIZE;
     deliver_records(rail, peer, buf->payload, len - VRB_HDR_SIZE);
@@ -311,6 +316,9 @@ void vrb_rc_recv(struct vrb_rail *rail, const struct ibv_wc *wc)
         granted(peer, grant);
     }
     peer->rx_seq++;
+    if (rail->srq != NULL) {
+        vrb_credit_consumed(&peer->credit);
+    }
     rail->stats.rx_packets++;
     rail->stats.rx_bytes += len;
     vrb_call_begin(rail);

@@ -96,6 +96,17 @@ struct chain {
     struct ibv_send_wr wr[SEND_CHAIN];
 };
 
+/* The buffer goes back to its owner at once, so the packet is kept beside it. */
+static void keep_inline(struct vrb_peer *peer, const uint8_t *pkt, uint32_t len)
+{
+    if (vrb_replay_keeps(&peer->replay)) {
+        uint8_t *place = vrb_replay_place(&peer->replay, peer->tx_seq - 1);
+
+        memcpy(place, pkt, len);
+        vrb_replay_set_len(place, len);
+    }
+}
+
 /* Adds a buffer to a chain: numbers it and takes its credit and slot. The caller has checked that
  * it may. */
 static void chain_add(struct vrb_peer *peer, struct chain *c, struct vrb_buf *buf)
@@ -117,6 +128,7 @@ static void chain_add(struct vrb_peer *peer, struct chain *c, struct vrb_buf *bu
     if (len <= rail->inline_max) {
         wr->wr_id = vrb_wr_id(peer, VRB_WR_INLINE);
         wr->send_flags = IBV_SEND_INLINE;
+        keep_inline(peer, pkt, len);
         buf->retire = vrb_rc_take_slot(peer, 0, &wr->send_flags);
         rail->stats.tx_inline++;
     } else {
@@ -209,6 +221,9 @@ void vrb_rc_drain(struct vrb_peer *peer)
 {
     struct chain c;
 
+    if (vrb_replay_pending(&peer->replay) && !vrb_recover_replay(peer)) {
+        return;
+    }
     do {
         c.n = 0;
         while (c.n < SEND_CHAIN && !peer->failed && peer->q_head != NULL && vrb_rc_may_send(peer)) {
@@ -246,6 +261,51 @@ int vrb_rc_send_copy(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint32
     }
     vrb_rc_send_buf(peer, buf);
     return VRB_OK;
+}
+
+int vrb_rc_send_again(struct vrb_peer *peer, struct vrb_buf *buf, uint8_t *pkt, uint32_t len)
+{
+    uint16_t told = peer->credit.rx_told, n;
+    struct ibv_sge sge = {.addr = (uintptr_t)pkt, .length = len};
+    struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
+    int err;
+
+    vrb_put16(pkt + 2, vrb_credit_tell(&peer->credit));
+    if (buf == NULL) {
+        wr.wr_id = vrb_wr_id(peer, VRB_WR_INLINE);
+        wr.send_flags = IBV_SEND_INLINE;
+    } else {
+        wr.wr_id = vrb_wr_id(buf, VRB_WR_SEND);
+        sge.lkey = buf->lkey;
+        peer->owned++;
+    }
+    n = vrb_rc_take_slot(peer, buf != NULL, &wr.send_flags);
+    if (buf != NULL) {
+        buf->retire = n;
+    }
+    err = abs(ibv_post_send(peer->qp, &wr, &bad));
+    if (err == 0) {
+        vrb_credit_sent(&peer->credit);
+        return VRB_OK;
+    }
+    if (vrb_is_refusal(err)) {
+        vrb_rc_return_slot(peer, wr.send_flags, n);
+        peer->owned -= buf != NULL;
+        peer->credit.rx_told = told;
+        vrb_rc_retry_later(peer, err, "sending again");
+        if (!peer->failed) {
+            return VRB_ERR_AGAIN;
+        }
+    } else {
+        vrb_rc_post_failed(peer, err, "sending again");
+        if (buf != NULL) {
+            vrb_rc_lost_slot(peer);
+        }
+    }
+    if (buf != NULL) {
+        vrb_path_message_done(buf, VRB_ERR_PEER);
+    }
+    return VRB_ERR_PEER;
 }
 
 /* A packet that only tells credits. It needs a slot but no credit. */
@@ -358,8 +418,11 @@ int vrb_rc_tell_credits(struct vrb_rail *rail)
 
 int vrb_rc_flush(struct vrb_peer *peer)
 {
+    if (vrb_replay_pending(&peer->replay)) {
+        return 0;
+    }
     if (!peer->up) {
-        return 1;
+        return !vrb_peer_is_recovering(peer);
     }
     if (peer->unsignalled > 0 && !peer->flushing && vrb_rc_can_post(peer)) {
         post_credit(peer, VRB_WR_FLUSH);

@@ -21,6 +21,7 @@ void vrb_config_defaults(struct vrb_config *cfg)
     cfg->ib_timeout = 17;
     cfg->ib_retry_count = 7;
     cfg->connect_timeout = 60;
+    cfg->recover_timeout = 30;
     cfg->mode = VRB_MODE_RC;
     cfg->ud_buffers = 512;
     cfg->peer_timeout = 0;
@@ -73,5 +74,6 @@ void vrb_config_clamp(struct vrb_config *cfg, const char *prefix)
     cfg->promote_after = clamp(p, "promote_after", cfg->promote_after, 1, 1u << 30);
     cfg->max_rc = clamp(p, "max_rc", cfg->max_rc, 0, 1u << 20);
     cfg->connect_timeout = clamp(p, "connect_timeout", cfg->connect_timeout, 1, 86400);
+    cfg->recover_timeout = clamp(p, "recover_timeout", cfg->recover_timeout, 0, 86400);
     cfg->keepalive = clamp(p, "keepalive", cfg->keepalive, 0, 86400);
 }

@@ -230,8 +230,9 @@ static void put_unanswered(struct vrb_text *t, const struct vrb_failure *f)
         return;
     }
     vrb_text_block(t, "cause:",
-                   "nothing was ever heard from the peer: its process has ended or hangs, or no "
-                   "packet gets through between the two addresses");
+                   "nothing %s heard from the peer%s: its process has ended or hangs, or no "
+                   "packet gets through between the two addresses",
+                   f->broken ? "was" : "was ever", f->broken ? " since" : "");
     put_path_advice(t, f, "Other ports can be chosen with if_include or if_exclude.");
 }
 
@@ -254,6 +255,30 @@ static void put_wireup(struct vrb_text *t, const struct vrb_failure *f)
     }
 }
 
+/* What became of the repair of a connection. */
+static void put_repair(struct vrb_text *t, const struct vrb_failure *f)
+{
+    switch (f->wireup) {
+    case VRB_WU_FAIL_TIMEOUT:
+        vrb_text_put(t,
+                     "; no new connection in %.0f s (recover_timeout; %u handshake messages, %s)",
+                     f->seconds, f->hellos, f->heard ? "some answered" : "none answered");
+        break;
+    case VRB_WU_FAIL_REJECTED:
+        vrb_text_put(t, "; the peer declined a new connection: %s",
+                     vrb_reject_text(f->reject_reason));
+        break;
+    case VRB_WU_FAIL_RESTART:
+        vrb_text_put(t, "; the peer lost its side of the connection");
+        break;
+    case VRB_WU_FAIL_STUCK:
+        vrb_text_put(t, "; %d new connections in a row broke the same way", VRB_WU_STUCK_MAX);
+        break;
+    default:
+        break;
+    }
+}
+
 static void put_wireup_advice(struct vrb_text *t, const struct vrb_failure *f)
 {
     switch (f->wireup) {
@@ -262,6 +287,9 @@ static void put_wireup_advice(struct vrb_text *t, const struct vrb_failure *f)
         break;
     case VRB_WU_FAIL_REJECTED:
         put_rejected(t, f);
+        break;
+    case VRB_WU_FAIL_STUCK:
+        put_path_advice(t, f, "");
         break;
     case VRB_WU_FAIL_RESTART:
         vrb_text_block(t, "cause:",
@@ -324,7 +352,7 @@ const char *vrb_explain(const struct vrb_failure *f, char *buf, size_t len)
     if (f->unacked > 0) {
         vrb_text_put(&t, "%u datagrams were not acknowledged for %.0f s (peer_timeout)", f->unacked,
                      f->seconds);
-    } else if (f->wireup != VRB_WU_FAIL_NONE) {
+    } else if (f->wireup != VRB_WU_FAIL_NONE && !f->broken) {
         put_wireup(&t, f);
     } else if (f->wc_status >= 0) {
         const struct status *s = find_status(f->wc_status);
@@ -333,6 +361,10 @@ const char *vrb_explain(const struct vrb_failure *f, char *buf, size_t len)
                      f->wc_status, f->vendor_err);
     } else {
         vrb_text_put(&t, "%s", f->detail ? f->detail : "the connection was lost");
+        decoded = 0;
+    }
+    if (f->broken) {
+        put_repair(&t, f);
     }
     put_end(&t, "local:", &f->local, f->link);
     put_end(&t, "remote:", &f->remote, f->link);
@@ -341,7 +373,7 @@ const char *vrb_explain(const struct vrb_failure *f, char *buf, size_t len)
     }
     if (f->unacked > 0) {
         put_silence_advice(&t, f);
-    } else if (f->wireup != VRB_WU_FAIL_NONE) {
+    } else if (f->wireup != VRB_WU_FAIL_NONE && !(f->broken && f->wc_status >= 0)) {
         put_wireup_advice(&t, f);
     } else if (f->wc_status >= 0) {
         put_wc_advice(&t, f);

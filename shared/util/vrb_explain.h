@@ -27,6 +27,8 @@ struct vrb_failure {
     uint32_t vendor_err; /* of that completion */
     int wireup;          /* enum vrb_wireup_failure, when the handshake failed */
     uint8_t reject_reason, heard;
+    uint8_t broken;     /* it was connected and broke, for the reason in wc_status or detail; wireup
+                         * tells why the repair failed, or STUCK: that there is none */
     uint32_t hellos;    /* sent before giving up */
     double seconds;     /* how long it was tried (handshake), or silent (datagrams) */
     uint32_t unacked;   /* datagrams that the peer never acknowledged; 0: it is not about that */

@@ -33,14 +33,21 @@ void vrb_hello_put(const struct vrb_hello *h, uint8_t buf[VRB_HELLO_SIZE])
     buf[47] = h->rd_in;
     buf[48] = h->src_rail;
     buf[49] = h->dst_rail;
+    vrb_put16(buf + 50, h->gen);
+    vrb_put32(buf + 52, h->rx_seq);
+    vrb_put32(buf + 56, h->src_life);
+    vrb_put32(buf + 60, h->dst_life);
 }
 
 /* What a connection is built from: a value that verbs or the credits would trip over is refused. */
 static int hello_is_sane(const struct vrb_hello *h)
 {
+    uint16_t window = (uint16_t)(h->grant - h->rx_seq);
+
     return h->src_id != 0 && h->qpn != 0 && h->qpn <= MAX_24 && h->psn <= MAX_24 &&
-           h->mtu >= MTU_MIN && h->mtu <= MTU_MAX && h->recv_size != 0 && h->grant != 0 &&
-           h->grant <= VRB_CREDIT_MAX_WINDOW;
+           h->mtu >= MTU_MIN && h->mtu <= MTU_MAX && h->recv_size != 0 && window != 0 &&
+           window <= VRB_CREDIT_MAX_WINDOW && h->src_life != 0 &&
+           (h->gen == 0 ? h->rx_seq == 0 : h->dst_life != 0);
 }
 
 int vrb_hello_get(const uint8_t *buf, size_t len, struct vrb_hello *h)
@@ -67,6 +74,10 @@ int vrb_hello_get(const uint8_t *buf, size_t len, struct vrb_hello *h)
     h->rd_in = buf[47];
     h->src_rail = buf[48];
     h->dst_rail = buf[49];
+    h->gen = vrb_get16(buf + 50);
+    h->rx_seq = vrb_get32(buf + 52);
+    h->src_life = vrb_get32(buf + 56);
+    h->dst_life = vrb_get32(buf + 60);
     if (h->src_rail >= VRB_MAX_RAILS || h->dst_rail >= VRB_MAX_RAILS) {
         return VRB_ERR_MALFORMED;
     }

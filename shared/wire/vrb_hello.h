@@ -7,7 +7,11 @@
  *  24 u32 source id     28 u32 destination id (0: not known yet)
  *  32 u32 QPN           36 u32 first PSN
  *  40 u32 receive size  44 u16 grant   46 u8 MTU   47 u8 RDMA reads accepted at once
- *  48 u8 source rail    49 u8 destination rail     50 .. 63 zero (checked to be ignored) */
+ *  48 u8 source rail    49 u8 destination rail     50 u16 generation
+ *  52 u32 packets received                         56 u32 source life   60 u32 destination life
+ *
+ * Generation: how often the two ends have connected before. Life: the id of the sender's first
+ * connection to this peer; packets are counted from there on, over all generations. */
 #ifndef VRB_HELLO_H
 #define VRB_HELLO_H
 
@@ -15,7 +19,7 @@
 #include <stdint.h>
 
 #define VRB_HELLO_SIZE 64
-#define VRB_HELLO_VERSION 1
+#define VRB_HELLO_VERSION 2
 #define VRB_HELLO_FIRST_BYTE 'V' /* no datagram of wire/vrb_ud_wire.h starts so */
 
 enum vrb_hello_type {
@@ -48,6 +52,10 @@ struct vrb_hello {
     uint8_t rd_in;  /* RDMA reads (and atomics) the sender's QP accepts at once (responder) */
     uint8_t src_rail, dst_rail;
     uint16_t grant;              /* first absolute credit count (see rc/vrb_credit.h) */
+    uint16_t gen;                /* connections that these two ends had before; 0 = the first */
+    uint32_t rx_seq;             /* packets received in all of them: the next number expected */
+    uint32_t src_life;           /* src_id of the sender's first connection to this peer */
+    uint32_t dst_life;           /* the receiver's, as the sender knows it; 0 = not known */
     uint32_t src_id;             /* names this incarnation of the sender's connection; never 0 */
     uint32_t dst_id;             /* the receiver's, as the sender knows it; 0 = not known */
     uint32_t qpn, psn;           /* 24 bits each; qpn 0 only in a REJECT */

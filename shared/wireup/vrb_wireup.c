@@ -51,6 +51,9 @@ void vrb_wireup_init(struct vrb_wireup *w, const struct vrb_wireup_config *cfg,
         w->cfg.max_ns = w->cfg.first_ns;
     }
     w->local = *local;
+    w->local.gen = 0;
+    w->local.rx_seq = 0;
+    w->local.src_life = local->src_id;
     w->decline = VRB_REJECT_FAILED;
     /* Neighbouring seeds must not give neighbouring jitter; the state may not be 0 (xorshift). */
     w->rng = (seed + 1) * 2654435761u;
@@ -62,9 +65,16 @@ void vrb_wireup_init(struct vrb_wireup *w, const struct vrb_wireup_config *cfg,
 static void begin(struct vrb_wireup *w, uint64_t now)
 {
     w->state = VRB_WU_CONNECTING;
-    w->started = now;
     w->interval = w->cfg.first_ns;
     arm(w, now);
+}
+
+/* The first connection. */
+static void begin_life(struct vrb_wireup *w, uint64_t now)
+{
+    w->started = now;
+    w->end = add_time(now, w->cfg.timeout_ns);
+    begin(w, now);
 }
 
 static unsigned fail(struct vrb_wireup *w, enum vrb_wireup_failure failure)
@@ -89,13 +99,62 @@ unsigned vrb_wireup_start(struct vrb_wireup *w, uint64_t now)
     if (w->state != VRB_WU_IDLE) {
         return 0;
     }
+    begin_life(w, now);
+    return VRB_WU_DO_SEND;
+}
+
+/* Rules 11 and 12. A break on the way to UP gives no further time. */
+static unsigned pause(struct vrb_wireup *w, uint64_t now, uint16_t want)
+{
+    if (w->state == VRB_WU_UP || w->local.gen == 0) {
+        w->started = now;
+        w->end = add_time(now, w->cfg.recover_ns);
+        w->heard = 0;
+        w->sent = 0;
+    }
+    w->state = VRB_WU_PAUSED;
+    w->want = want;
+    w->have_remote = 0;
+    w->peer_has = 0;
+    return VRB_WU_DO_PAUSE;
+}
+
+unsigned vrb_wireup_pause(struct vrb_wireup *w, uint64_t now, uint32_t work)
+{
+    if ((w->state != VRB_WU_CONNECTING && w->state != VRB_WU_UP) || w->cfg.recover_ns == 0 ||
+        w->remote_life == 0) {
+        return 0;
+    }
+    if (work != w->work) {
+        w->work = work;
+        w->stuck = 0;
+    }
+    if (w->state == VRB_WU_UP) {
+        w->stuck++;
+    }
+    if (w->stuck > VRB_WU_STUCK_MAX || w->local.gen == UINT16_MAX) {
+        return VRB_WU_DO_SEND | fail(w, VRB_WU_FAIL_STUCK);
+    }
+    return pause(w, now, (uint16_t)(w->local.gen + 1));
+}
+
+unsigned vrb_wireup_resume(struct vrb_wireup *w, uint64_t now, const struct vrb_hello *local)
+{
+    uint32_t life = w->local.src_life;
+
+    if (w->state != VRB_WU_PAUSED) {
+        return 0;
+    }
+    w->local = *local;
+    w->local.gen = w->want;
+    w->local.src_life = life;
     begin(w, now);
     return VRB_WU_DO_SEND;
 }
 
 static unsigned on_reject(struct vrb_wireup *w, const struct vrb_hello *m)
 {
-    if (m->dst_id != w->local.src_id || (w->state != VRB_WU_CONNECTING && w->state != VRB_WU_UP)) {
+    if (m->dst_id != w->local.src_id || w->state == VRB_WU_IDLE || w->state == VRB_WU_FAILED) {
         return 0;
     }
     /* One that has no connection has no id either. */
@@ -107,26 +166,59 @@ static unsigned on_reject(struct vrb_wireup *w, const struct vrb_hello *m)
     return fail(w, VRB_WU_FAIL_REJECTED);
 }
 
-/* A HELLO from another id than the one learnt (rule 7). */
+/* A HELLO from another id than the one learnt, or from another life (rules 7 and 17). */
 static unsigned on_other_id(struct vrb_wireup *w, const struct vrb_hello *m)
 {
-    if ((int32_t)(m->src_id - w->remote.src_id) <= 0) {
+    if ((int32_t)(m->src_id - w->last_id) <= 0) {
         return 0;
     }
     w->asker = m->src_id;
     return VRB_WU_DO_SEND | fail(w, VRB_WU_FAIL_RESTART);
 }
 
-static unsigned on_hello(struct vrb_wireup *w, uint64_t now, const struct vrb_hello *m)
+/* The peer's QP broke (rule 12), or did before ours (PAUSED). */
+static unsigned on_later_generation(struct vrb_wireup *w, uint64_t now, const struct vrb_hello *m)
+{
+    if (m->dst_life == 0 || w->state == VRB_WU_IDLE) {
+        return 0; /* no connection of ours can have been before that one */
+    }
+    w->asker = m->src_id;
+    if (w->cfg.recover_ns == 0) {
+        return VRB_WU_DO_SEND | fail(w, VRB_WU_FAIL_RESTART);
+    }
+    if (w->remote_life == 0) {
+        w->remote_life = m->src_life;
+    }
+    if (w->state != VRB_WU_PAUSED) {
+        unsigned acts = pause(w, now, m->gen);
+
+        w->heard = 1;
+        return acts;
+    }
+    w->heard = 1;
+    if (m->gen > w->want) {
+        w->want = m->gen;
+    }
+    return 0;
+}
+
+static void learn_remote(struct vrb_wireup *w, const struct vrb_hello *m)
+{
+    if (m->rx_seq != w->remote.rx_seq) {
+        w->stuck = 0; /* packets got through since the generation before */
+    }
+    w->remote = *m;
+    w->have_remote = 1;
+    w->remote_life = m->src_life;
+    w->last_id = m->src_id;
+}
+
+static unsigned on_this_generation(struct vrb_wireup *w, uint64_t now, const struct vrb_hello *m)
 {
     unsigned acts = 0;
 
-    if (m->dst_id != 0 && m->dst_id != w->local.src_id) {
+    if ((m->dst_id != 0 && m->dst_id != w->local.src_id) || w->state == VRB_WU_PAUSED) {
         return 0;
-    }
-    if (w->state == VRB_WU_FAILED) {
-        w->asker = m->src_id;
-        return m->flags & VRB_HELLO_NEED ? VRB_WU_DO_SEND : 0;
     }
     if (w->have_remote && m->src_id != w->remote.src_id) {
         return on_other_id(w, m);
@@ -134,11 +226,10 @@ static unsigned on_hello(struct vrb_wireup *w, uint64_t now, const struct vrb_he
     w->heard = 1;
     w->asker = m->src_id;
     if (w->state == VRB_WU_IDLE) {
-        begin(w, now);
+        begin_life(w, now);
     }
     if (!w->have_remote) {
-        w->remote = *m;
-        w->have_remote = 1;
+        learn_remote(w, m);
         acts |= VRB_WU_DO_REMOTE;
     }
     if ((m->flags & VRB_HELLO_HAVE) && m->dst_id == w->local.src_id) {
@@ -150,6 +241,32 @@ static unsigned on_hello(struct vrb_wireup *w, uint64_t now, const struct vrb_he
         arm(w, now); /* the answer says all that a repeat would */
     }
     return acts;
+}
+
+static unsigned on_hello(struct vrb_wireup *w, uint64_t now, const struct vrb_hello *m)
+{
+    int asks = (m->flags & VRB_HELLO_NEED) != 0;
+
+    if (m->dst_life != 0 && m->dst_life != w->local.src_life) {
+        return 0;
+    }
+    if (w->state == VRB_WU_FAILED) {
+        if (m->gen == w->local.gen && m->dst_id != 0 && m->dst_id != w->local.src_id) {
+            return 0;
+        }
+        w->asker = m->src_id;
+        return asks ? VRB_WU_DO_SEND : 0;
+    }
+    if (w->remote_life != 0 && m->src_life != w->remote_life) {
+        return on_other_id(w, m);
+    }
+    if (m->gen > w->local.gen) {
+        return on_later_generation(w, now, m);
+    }
+    if (m->gen < w->local.gen) { /* rule 14 */
+        return asks && w->state != VRB_WU_PAUSED ? VRB_WU_DO_SEND : 0;
+    }
+    return on_this_generation(w, now, m);
 }
 
 unsigned vrb_wireup_on_message(struct vrb_wireup *w, uint64_t now, const struct vrb_hello *m)
@@ -178,13 +295,13 @@ unsigned vrb_wireup_on_data(struct vrb_wireup *w, uint64_t now)
 
 unsigned vrb_wireup_on_timer(struct vrb_wireup *w, uint64_t now)
 {
-    if (w->state != VRB_WU_CONNECTING) {
+    if (w->state != VRB_WU_CONNECTING && w->state != VRB_WU_PAUSED) {
         return 0;
     }
-    if (now >= add_time(w->started, w->cfg.timeout_ns)) {
+    if (now >= w->end) {
         return (w->heard ? VRB_WU_DO_SEND : 0) | fail(w, VRB_WU_FAIL_TIMEOUT);
     }
-    if (now < w->next_send) {
+    if (w->state == VRB_WU_PAUSED || now < w->next_send) {
         return 0;
     }
     w->interval = w->interval > w->cfg.max_ns / 2 ? w->cfg.max_ns : 2 * w->interval;
@@ -204,12 +321,13 @@ unsigned vrb_wireup_give_up(struct vrb_wireup *w, uint8_t reason)
 
 uint64_t vrb_wireup_deadline(const struct vrb_wireup *w)
 {
+    if (w->state == VRB_WU_PAUSED) {
+        return w->end;
+    }
     if (w->state != VRB_WU_CONNECTING) {
         return UINT64_MAX;
     }
-    uint64_t end = add_time(w->started, w->cfg.timeout_ns);
-
-    return w->next_send < end ? w->next_send : end;
+    return w->next_send < w->end ? w->next_send : w->end;
 }
 
 void vrb_wireup_message(struct vrb_wireup *w, struct vrb_hello *out)
@@ -217,6 +335,7 @@ void vrb_wireup_message(struct vrb_wireup *w, struct vrb_hello *out)
     *out = w->local;
     out->flags = 0;
     out->reason = VRB_REJECT_NONE;
+    out->dst_life = w->remote_life;
     if (w->state == VRB_WU_FAILED) {
         out->type = VRB_REJECT;
         out->reason = w->decline;

@@ -12,6 +12,40 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define OWN_ID 0x01010101u
 
+/* What the caller says about the n-th QP of this end. */
+static struct vrb_hello own(uint32_t n)
+{
+    return (struct vrb_hello){.src_id = OWN_ID + n,
+                              .qpn = 17,
+                              .psn = 3,
+                              .mtu = 3,
+                              .rx_seq = n * 5,
+                              .grant = (uint16_t)(n * 5 + 64),
+                              .recv_size = 4096};
+}
+
+/* The caller's part between two generations. */
+static unsigned other(struct vrb_wireup *w, uint64_t now, uint8_t what)
+{
+    static uint32_t n;
+    struct vrb_hello local;
+
+    switch (what) {
+    case 31:
+        return vrb_wireup_give_up(w, what);
+    case 30:
+    case 29:
+        return vrb_wireup_pause(w, now, what);
+    case 28:
+    case 27:
+    case 26:
+        local = own(++n & 0xff);
+        return vrb_wireup_resume(w, now, &local);
+    default:
+        return 0;
+    }
+}
+
 static void check(const struct vrb_wireup *w, unsigned acts, unsigned seen)
 {
     /* QP transitions and outcomes happen once; up needs the remote data. */
@@ -40,7 +74,7 @@ static unsigned step(struct vrb_wireup *w, uint64_t *now, const uint8_t **data, 
     case 2:
         return vrb_wireup_on_data(w, *now);
     case 3:
-        return what >> 3 == 31 ? vrb_wireup_give_up(w, what) : 0;
+        return other(w, *now, what >> 3);
     default:
         break;
     }
@@ -54,10 +88,11 @@ static unsigned step(struct vrb_wireup *w, uint64_t *now, const uint8_t **data, 
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct vrb_wireup_config cfg = {
-        .first_ns = 10000000, .max_ns = 1000000000, .timeout_ns = 10000000000};
-    struct vrb_hello local = {
-        .src_id = OWN_ID, .qpn = 17, .psn = 3, .mtu = 3, .grant = 64, .recv_size = 4096};
+    struct vrb_wireup_config cfg = {.first_ns = 10000000,
+                                    .max_ns = 1000000000,
+                                    .timeout_ns = 10000000000,
+                                    .recover_ns = size & 1 ? 5000000000 : 0};
+    struct vrb_hello local = own(0);
     struct vrb_wireup w;
     unsigned seen = 0;
     uint64_t now = 1;
@@ -67,7 +102,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         unsigned acts = step(&w, &now, &data, &size);
 
         check(&w, acts, seen);
-        seen |= acts;
+        seen = acts & VRB_WU_DO_PAUSE ? 0 : seen | acts;
         if (acts & VRB_WU_DO_SEND) {
             uint8_t buf[VRB_HELLO_SIZE];
             struct vrb_hello out, back;
@@ -78,7 +113,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 abort();
             }
         }
-        if (vrb_wireup_deadline(&w) != UINT64_MAX && w.state != VRB_WU_CONNECTING) {
+        if (vrb_wireup_deadline(&w) != UINT64_MAX && w.state != VRB_WU_CONNECTING &&
+            w.state != VRB_WU_PAUSED) {
             abort();
         }
     }

@@ -118,7 +118,7 @@ mpi_pass "receiver not ready now and then" --fault 'rc.rnr prob=0.02' --ranks 4 
 
 # --- connections that break --------------------------------------------------------------------
 
-mpi_fails "no acknowledgement" 'RETRY_EXC' \
+mpi_fails "no acknowledgement" 'RETRY_EXC' --mca btl_verbs_recover_timeout 0 \
     --fault 'rc.retry_exc nth=40' -- pingpong --max-size 10K
 for fact in 'local:.*host node[01]' 'remote:.*host node[01]' 'next:'; do
     tap_like "$TAP_OUT" "$fact" "no acknowledgement: the report has a line like $fact"

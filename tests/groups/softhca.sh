@@ -98,6 +98,7 @@ for dev in shca0 shca1; do
     faults "rc.rnr count=2" rc rnr
     faults "rc.rnr" rc rnr-exceeded
     faults "rc.retry_exc nth=1" rc retry
+    faults "rc.ack_lost nth=1" rc ack
     faults "rc.delay us=100000 nth=1" rc delay
     faults "wc.error status=rem_op_err nth=2" rc wc
     faults "ud.drop every=2" ud drop

@@ -151,6 +151,8 @@ mpi_killed() {
         printf '%s\n' '#!/bin/sh' '"$@"' 'status=$?' '[ $status -ne 137 ] || sleep 25' \
             'exit $status' >"$TAP_TMP/survivor"
         chmod +x "$TAP_TMP/survivor"
+        # a peer that does not answer is waited for: this long only
+        options+=(--mca btl_verbs_recover_timeout 3)
         command=("$TAP_TMP/survivor" "${command[@]}")
     fi
     mpi_job --ranks 4 "${options[@]}" -- "${command[@]}" --step 50 --timeout 25 "$@" >"$out" 2>&1

@@ -65,6 +65,9 @@ enum ibv_wc_status shca_deliver(struct sm_dev *from, struct sm_qp *to, const str
 
 /* ---- fault_hooks.c ---- */
 
+/* rc.ack_lost: the status of a request that was executed becomes RETRY_EXC. */
+void shca_fault_rc_ack(struct shca_qp *qp, struct shca_wqe *w, struct shca_result *res);
+
 /* Fault rules of one RC request; true: *out is its outcome. */
 bool shca_fault_rc(struct shca_qp *qp, struct shca_wqe *w, struct shca_result *res,
                    enum shca_outcome *out);

@@ -372,6 +372,9 @@ enum shca_outcome shca_exec_rc(struct shca_qp *qp, struct shca_wqe *w, struct sh
     if (oc == SHCA_DONE && res->status == IBV_WC_SUCCESS) {
         shca_count(qp->ctx->sm, counter_of(w->opcode), 1);
         shca_count(qp->ctx->sm, SM_CNT_BYTES, w->len);
+        if (SHCA_UNLIKELY(shca_fault_any())) {
+            shca_fault_rc_ack(qp, w, res);
+        }
     }
     return oc;
 }

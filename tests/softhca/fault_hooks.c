@@ -235,3 +235,14 @@ bool shca_fault_rc(struct shca_qp *qp, struct shca_wqe *w, struct shca_result *r
     }
     return false;
 }
+
+void shca_fault_rc_ack(struct shca_qp *qp, struct shca_wqe *w, struct shca_result *res)
+{
+    struct shca_fault_site site = shca_fault_site(qp, w, &qp->route);
+    struct shca_fault_args a;
+
+    if (shca_fault_hit(SHCA_FAULT_RC_ACK_LOST, &site, &a)) {
+        shca_count(qp->ctx->sm, SM_CNT_FAULTS, 1);
+        res->status = IBV_WC_RETRY_EXC_ERR;
+    }
+}

@@ -163,6 +163,10 @@ static void rc_rule(const char *rule)
     } else if (!strcmp(rule, "retry")) {
         t_expect(a->scq, IBV_WC_RETRY_EXC_ERR, 1, "retry exceeded by rule");
         t_ok(t_state(a) == IBV_QPS_ERR && t_state(b) == IBV_QPS_RTS, "... breaks one side only");
+    } else if (!strcmp(rule, "ack")) {
+        t_expect(a->scq, IBV_WC_RETRY_EXC_ERR, 1, "a lost acknowledgement: retry exceeded");
+        t_expect(b->rcq, IBV_WC_SUCCESS, 0, "... although the message has arrived");
+        t_ok(t_state(a) == IBV_QPS_ERR && t_state(b) == IBV_QPS_RTS, "... breaks one side only");
     } else if (!strcmp(rule, "delay")) {
         t_ok(t_none(a->scq, 50), "a delayed request is not done at once");
         t_expect(a->scq, IBV_WC_SUCCESS, 1, "... but later");

@@ -19,7 +19,8 @@ unit_tests = \
 	tests/unit/test_ud_wire \
 	tests/unit/test_wire \
 	tests/unit/test_wireup \
-	tests/unit/test_wireup_sim
+	tests/unit/test_wireup_sim \
+	tests/unit/test_recover_sim
 
 if VRB_CMOCKA
 check_PROGRAMS += $(unit_tests)
@@ -71,6 +72,8 @@ tests_unit_test_wireup_SOURCES = tests/unit/test_wireup.c $(unit_headers)
 tests_unit_test_wireup_LDADD = $(unit_libs)
 tests_unit_test_wireup_sim_SOURCES = tests/unit/test_wireup_sim.c $(unit_headers)
 tests_unit_test_wireup_sim_LDADD = $(unit_libs)
+tests_unit_test_recover_sim_SOURCES = tests/unit/test_recover_sim.c $(unit_headers)
+tests_unit_test_recover_sim_LDADD = $(unit_libs)
 
 EXTRA_DIST += tests/unit/explain.golden tests/fuzz
 

@@ -309,6 +309,45 @@ static void silent_datagrams(void **state)
     }
 }
 
+/* A connection that broke and could not be made again: both facts are told. */
+static void repairs(void **state)
+{
+    static const struct {
+        int wireup;
+        const char *heading, *told;
+    } ends[] = {
+        {VRB_WU_FAIL_TIMEOUT, "broken, timeout", "no new connection in 60 s"},
+        {VRB_WU_FAIL_REJECTED, "broken, rejected", "the peer declined a new connection"},
+        {VRB_WU_FAIL_RESTART, "broken, restart", "the peer lost its side"},
+        {VRB_WU_FAIL_STUCK, "broken again and again", "5 new connections in a row broke"},
+    };
+
+    (void)state;
+    for (int i = 0; i < COUNT_OF(ends); i++) {
+        struct vrb_failure f = failure(i & 1 ? VRB_LINK_IB : VRB_LINK_ROCE);
+        const char *text;
+
+        f.broken = 1;
+        f.wc_status = IBV_WC_RETRY_EXC_ERR;
+        f.wireup = ends[i].wireup;
+        f.reject_reason = VRB_REJECT_FAILED;
+        text = explain(&f);
+        assert_non_null(strstr(text, "IBV_WC_RETRY_EXC_ERR"));
+        assert_non_null(strstr(text, ends[i].told));
+        record(ends[i].heading, text);
+        /* This end's QP was in order: the peer's was not. */
+        f.wc_status = -1;
+        f.what = "keeping the connection";
+        f.detail = "the peer's queue pair broke";
+        text = explain(&f);
+        assert_non_null(strstr(text, "the peer's queue pair broke"));
+        assert_non_null(strstr(text, ends[i].told));
+        if (i == 0) {
+            record("broken at the peer, timeout", text);
+        }
+    }
+}
+
 static void in_words_only(void **state)
 {
     struct vrb_failure f = failure(VRB_LINK_ROCE);
@@ -474,6 +513,7 @@ int main(void)
         cmocka_unit_test(receiver_not_ready),
         cmocka_unit_test(handshakes),
         cmocka_unit_test(silent_datagrams),
+        cmocka_unit_test(repairs),
         cmocka_unit_test(in_words_only),
         cmocka_unit_test(advice_by_status),
         cmocka_unit_test(little_is_known),

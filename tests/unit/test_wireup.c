@@ -10,12 +10,14 @@ static const struct vrb_wireup_config timers = {
     .first_ns = 10 * MS,
     .max_ns = 80 * MS,
     .timeout_ns = 1000 * MS,
+    .recover_ns = 500 * MS,
 };
 
 static struct vrb_hello hello_of(uint32_t id)
 {
     return (struct vrb_hello){.type = VRB_HELLO,
                               .src_id = id,
+                              .src_life = id,
                               .qpn = 0x100 + id,
                               .psn = id,
                               .mtu = 3,
@@ -43,7 +45,8 @@ static struct vrb_hello from(uint32_t id, uint8_t flags, uint32_t dst_id)
 
 static struct vrb_hello reject(uint32_t id, uint32_t dst_id, uint8_t reason)
 {
-    return (struct vrb_hello){.type = VRB_REJECT, .src_id = id, .dst_id = dst_id, .reason = reason};
+    return (struct vrb_hello){
+        .type = VRB_REJECT, .src_id = id, .src_life = id, .dst_id = dst_id, .reason = reason};
 }
 
 static void says(struct vrb_wireup *w, uint8_t flags, uint32_t dst_id)
@@ -74,6 +77,7 @@ enum {
     REMOTE = VRB_WU_DO_REMOTE,
     SEND = VRB_WU_DO_SEND,
     UP = VRB_WU_DO_UP,
+    PAUSE = VRB_WU_DO_PAUSE,
     FAIL = VRB_WU_DO_FAIL,
 };
 
@@ -337,13 +341,191 @@ static void earlier_id_is_stale(void **state)
     assert_int_equal(w.remote.src_id, 5);
 }
 
+/* An UP machine with id 1; the peer's is 2. */
+static void init_up(struct vrb_wireup *w)
+{
+    struct vrb_hello m = from(2, HAVE | NEED, 1);
+
+    init(w, 1);
+    vrb_wireup_start(w, 0);
+    assert_int_equal(vrb_wireup_on_message(w, 1, &m), REMOTE | SEND | UP);
+}
+
+/* A HELLO of a later generation, from id of life 2 to our life 1. */
+static struct vrb_hello again(uint32_t id, uint16_t gen, uint32_t rx_seq, uint8_t flags)
+{
+    struct vrb_hello m = from(id, flags, 0);
+
+    m.gen = gen;
+    m.rx_seq = rx_seq;
+    m.src_life = 2;
+    m.dst_life = 1;
+    return m;
+}
+
+static void resume(struct vrb_wireup *w, uint64_t now, uint32_t id)
+{
+    struct vrb_hello local = hello_of(id);
+
+    local.rx_seq = 77;
+    assert_int_equal(vrb_wireup_resume(w, now, &local), SEND);
+    assert_int_equal(w->state, VRB_WU_CONNECTING);
+}
+
+static void broken_and_made_again(void **state)
+{
+    struct vrb_hello m, stale = from(2, HAVE | NEED, 1);
+    struct vrb_wireup w;
+
+    (void)state;
+    init_up(&w);
+    assert_int_equal(vrb_wireup_pause(&w, 10 * MS, 0), PAUSE);
+    assert_int_equal(vrb_wireup_pause(&w, 10 * MS, 0), 0);
+    assert_int_equal(vrb_wireup_on_data(&w, 11 * MS), 0); /* what the old QP had received */
+    assert_int_equal(vrb_wireup_on_message(&w, 11 * MS, &stale), 0);
+    assert_int_equal(vrb_wireup_deadline(&w), 510 * MS);
+    resume(&w, 20 * MS, 3);
+    vrb_wireup_message(&w, &m);
+    assert_int_equal(m.gen, 1);
+    assert_int_equal(m.rx_seq, 77);
+    assert_int_equal(m.flags, NEED);
+    assert_int_equal(m.src_id, 3);
+    assert_int_equal(m.dst_id, 0);
+    assert_int_equal(m.src_life, 1);
+    assert_int_equal(m.dst_life, 2);
+    /* A late HELLO of the first connection is only answered: its sender may be behind. */
+    assert_int_equal(vrb_wireup_on_message(&w, 21 * MS, &stale), SEND);
+    stale.flags = HAVE;
+    assert_int_equal(vrb_wireup_on_message(&w, 21 * MS, &stale), 0);
+    m = again(5, 1, 0, HAVE | NEED);
+    m.dst_id = 3;
+    assert_int_equal(vrb_wireup_on_message(&w, 22 * MS, &m), REMOTE | SEND | UP);
+    assert_int_equal(vrb_wireup_deadline(&w), UINT64_MAX);
+}
+
+static void the_peer_asks_for_another(void **state)
+{
+    struct vrb_hello m = again(5, 3, 9, NEED), older = again(4, 2, 9, NEED);
+    struct vrb_wireup w;
+
+    (void)state;
+    init_up(&w);
+    assert_int_equal(vrb_wireup_on_message(&w, 10 * MS, &m), PAUSE);
+    assert_int_equal(vrb_wireup_on_message(&w, 11 * MS, &older), 0);
+    assert_int_equal(vrb_wireup_on_message(&w, 11 * MS, &m), 0);
+    resume(&w, 12 * MS, 3);
+    assert_int_equal(w.local.gen, 3);
+    assert_int_equal(vrb_wireup_on_message(&w, 13 * MS, &m), REMOTE | SEND);
+    assert_int_equal(w.remote.rx_seq, 9);
+    assert_int_equal(vrb_wireup_on_message(&w, 13 * MS, &older), SEND);
+    assert_int_equal(w.state, VRB_WU_CONNECTING);
+    m = again(6, 4, 9, NEED); /* it broke once more before we were up */
+    assert_int_equal(vrb_wireup_on_message(&w, 14 * MS, &m), PAUSE);
+    assert_int_equal(w.want, 4);
+    assert_int_equal(vrb_wireup_deadline(&w), 510 * MS); /* counted from the first break */
+}
+
+static void only_the_right_lives_go_on(void **state)
+{
+    struct vrb_hello m = again(5, 1, 0, NEED);
+    struct vrb_wireup w;
+
+    (void)state;
+    init_up(&w);
+    m.dst_life = 9;
+    assert_int_equal(vrb_wireup_on_message(&w, 2, &m), 0);
+    m.dst_life = 0;
+    assert_int_equal(vrb_wireup_on_message(&w, 2, &m), 0);
+    m.dst_life = 1;
+    m.src_life = 1; /* from before */
+    m.src_id = 1;
+    assert_int_equal(vrb_wireup_on_message(&w, 2, &m), 0);
+    m.src_life = m.src_id = 7; /* started anew */
+    assert_int_equal(vrb_wireup_on_message(&w, 2, &m), SEND | FAIL);
+    assert_int_equal(w.failure, VRB_WU_FAIL_RESTART);
+    init(&w, 1); /* never connected: to nothing of ours can it refer */
+    m = again(5, 1, 0, NEED);
+    assert_int_equal(vrb_wireup_on_message(&w, 2, &m), 0);
+    assert_int_equal(w.state, VRB_WU_IDLE);
+}
+
+static void repair_has_an_end(void **state)
+{
+    struct vrb_hello no = reject(2, 1, VRB_REJECT_FAILED);
+    struct vrb_wireup w;
+
+    (void)state;
+    init_up(&w);
+    vrb_wireup_pause(&w, 10 * MS, 0);
+    assert_int_equal(vrb_wireup_on_timer(&w, 509 * MS), 0);
+    assert_int_equal(vrb_wireup_on_timer(&w, 510 * MS), FAIL);
+    assert_int_equal(w.failure, VRB_WU_FAIL_TIMEOUT);
+    init_up(&w);
+    vrb_wireup_pause(&w, 10 * MS, 0);
+    resume(&w, 100 * MS, 3);
+    assert_int_equal(vrb_wireup_on_timer(&w, 510 * MS), FAIL);
+    init_up(&w);
+    vrb_wireup_pause(&w, 10 * MS, 0);
+    assert_int_equal(vrb_wireup_on_message(&w, 11 * MS, &no), FAIL);
+    assert_int_equal(w.failure, VRB_WU_FAIL_REJECTED);
+}
+
+static void without_recovery_a_break_is_the_end(void **state)
+{
+    struct vrb_wireup_config none = timers;
+    struct vrb_hello local = hello_of(1), m = from(2, HAVE | NEED, 1);
+    struct vrb_wireup w;
+
+    (void)state;
+    none.recover_ns = 0;
+    vrb_wireup_init(&w, &none, &local, 1);
+    assert_int_equal(vrb_wireup_pause(&w, 1, 0), 0); /* not connected at all */
+    vrb_wireup_on_message(&w, 1, &m);
+    assert_int_equal(w.state, VRB_WU_UP);
+    assert_int_equal(vrb_wireup_pause(&w, 2, 0), 0);
+    m = again(5, 1, 0, NEED);
+    assert_int_equal(vrb_wireup_on_message(&w, 3, &m), SEND | FAIL);
+    assert_int_equal(w.failure, VRB_WU_FAIL_RESTART);
+}
+
+/* Breaks one generation after the other; returns in which one the machine gave up. */
+static int breaks_until_stuck(uint32_t works_every, uint32_t received_every)
+{
+    struct vrb_wireup w;
+
+    init_up(&w);
+    for (uint32_t gen = 1; gen <= 40; gen++) {
+        struct vrb_hello m = again(10 + gen, (uint16_t)gen,
+                                   received_every == 0 ? 0 : gen / received_every, HAVE | NEED);
+        unsigned acts = vrb_wireup_pause(&w, gen * MS, works_every == 0 ? 0 : gen / works_every);
+
+        if (acts != PAUSE) {
+            assert_int_equal(acts, SEND | FAIL);
+            assert_int_equal(w.failure, VRB_WU_FAIL_STUCK);
+            return (int)gen;
+        }
+        resume(&w, gen * MS, 100 + gen);
+        m.dst_id = 100 + gen;
+        assert_int_equal(vrb_wireup_on_message(&w, gen * MS, &m), REMOTE | SEND | UP);
+    }
+    return 0;
+}
+
+static void breaking_again_and_again_has_an_end(void **state)
+{
+    (void)state;
+    assert_int_equal(breaks_until_stuck(0, 0), VRB_WU_STUCK_MAX + 1);
+    assert_int_equal(breaks_until_stuck(3, 0), 0);
+    assert_int_equal(breaks_until_stuck(0, 3), 0);
+}
+
 static void odd_timers(void **state)
 {
     static const struct vrb_wireup_config odd[] = {
-        {0, 0, UINT64_MAX},
-        {UINT64_MAX, UINT64_MAX, UINT64_MAX},
-        {100, 10, 1000000},
-        {1000, UINT64_MAX, UINT64_MAX},
+        {0, 0, UINT64_MAX, 0},
+        {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX},
+        {100, 10, 1000000, 1},
+        {1000, UINT64_MAX, UINT64_MAX, 0},
     };
     struct vrb_hello local = hello_of(1);
 
@@ -395,6 +577,12 @@ int main(void)
         cmocka_unit_test(giving_up_unheard_is_silent),
         cmocka_unit_test(later_id_is_a_restart),
         cmocka_unit_test(earlier_id_is_stale),
+        cmocka_unit_test(broken_and_made_again),
+        cmocka_unit_test(the_peer_asks_for_another),
+        cmocka_unit_test(only_the_right_lives_go_on),
+        cmocka_unit_test(repair_has_an_end),
+        cmocka_unit_test(without_recovery_a_break_is_the_end),
+        cmocka_unit_test(breaking_again_and_again_has_an_end),
         cmocka_unit_test(odd_timers),
         cmocka_unit_test(unknown_types_are_ignored),
     };

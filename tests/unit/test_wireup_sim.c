@@ -59,6 +59,7 @@ static void init_end(struct sim *s, int i, uint32_t id, uint64_t timeout)
         .src_name = (uint64_t)i,
         .dst_name = (uint64_t)!i,
         .src_id = id,
+        .src_life = id,
         .qpn = id,
         .psn = id + 7,
         .mtu = 3,
