@@ -22,6 +22,15 @@ case ${1-} in
     ;;
 esac
 
+# Neither configure nor make can work in such a place, and what they say of it helps nobody.
+case $TOP$BUILD$PREFIX in
+*[[:space:]]*)
+    echo "The path of the sources, BUILD or PREFIX has a blank, which make cannot handle:" >&2
+    echo "    $TOP, $BUILD, $PREFIX" >&2
+    exit 1
+    ;;
+esac
+
 mkdir -p "$BUILD" || exit 1
 log=$BUILD/build.log
 stamp=$BUILD/.vrb-installed

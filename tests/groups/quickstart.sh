@@ -106,6 +106,12 @@ fi
 exits 0 'rule-text' "--fault reaches the software HCA" --link ib --ranks 1 --hosts 1 \
     --fault 'ud.drop prob=0.01' -- sh -c 'echo "rule-text: $SOFTHCA_FAULTS"'
 tap_like "$TAP_OUT" '^rule-text: ud\.drop prob=0\.01$' "word for word"
+exits 2 "'nonesuch': no such fault point" "a bad rule is refused before the job" --link ib \
+    --fault nonesuch -- true
+exits 0 "no parameter 'btl_verbs_nonesuch'" "a misspelt parameter is told of" --dry-run \
+    --mca btl_verbs_nonesuch 1
+exits 0 '^map: 0$' "--mca prevails over what quickstart sets" --link ib --ranks 1 --hosts 1 \
+    --mca btl_verbs_show_map 0 -- sh -c 'echo "map: $OMPI_MCA_btl_verbs_show_map"'
 
 # --- packages --------------------------------------------------------------------------------
 

@@ -78,6 +78,24 @@ _vrb_mpi_major() {
     "$1" --version 2>/dev/null | sed -n 's/^mpirun (Open MPI) \([0-9]*\)\..*/\1/p' | head -n 1
 }
 
+# mpirun refuses a parameter that is named twice. Of those in cmd the last one counts, so that --mca
+# of the caller prevails over what is set here.
+_vrb_last_mca() {
+    local -A last=()
+    local kept=() i
+    for ((i = 0; i < ${#cmd[@]}; i++)); do
+        [ "${cmd[i]}" != --mca ] || last[${cmd[i + 1]}]=$i
+    done
+    for ((i = 0; i < ${#cmd[@]}; i++)); do
+        if [ "${cmd[i]}" = --mca ] && [ "${last[${cmd[i + 1]}]}" -ne $i ]; then
+            i=$((i + 2))
+        else
+            kept+=("${cmd[i]}")
+        fi
+    done
+    cmd=("${kept[@]}")
+}
+
 vrb_mpirun() (
     set -u
     ranks=2 hosts=2 link=ib btl=self,verbs pml=ob1 ucx_tls=rc_verbs,ud_verbs,self
@@ -241,6 +259,7 @@ vrb_mpirun() (
         export UCX_WARN_UNUSED_ENV_VARS=n
     fi
     cmd+=(${extra[@]+"${extra[@]}"})
+    _vrb_last_mca
     for pair in ${environment[@]+"${environment[@]}"}; do
         case $pair in
         [A-Za-z_]*=*) export "${pair?}" ;;
