@@ -29,6 +29,8 @@ static const struct pvar pvars[] = {
      AT(credit_stalls), AT(sq_stalls), false},
     {"ud_packets", "Datagrams sent with data for the first time", AT(ud_packets), NONE, false},
     {"ud_resent", "Datagrams sent again", AT(ud_resent), NONE, false},
+    {"ud_broken", "Times that the datagram queue pair broke and was set up again", AT(ud_broken),
+     NONE, false},
     {"ud_acks", "Datagrams sent only to acknowledge others", AT(ud_acks), NONE, false},
     {"ud_dup", "Datagrams received again", AT(ud_dup), NONE, false},
     {"connections", "Connections made", AT(connected), NONE, false},

@@ -78,6 +78,7 @@ libvrb_la_SOURCES = \
 	shared/ud/vrb_ud.h \
 	shared/ud/vrb_ud_hello.c \
 	shared/ud/vrb_ud_hello.h \
+	shared/ud/vrb_ud_recover.c \
 	shared/util/vrb_clock.h \
 	shared/util/vrb_config.c \
 	shared/util/vrb_explain.c \

@@ -159,6 +159,7 @@ struct vrb_stats {
     uint64_t credit_packets, credit_stalls, sq_stalls; /* stalls: messages that had to queue */
     uint64_t hellos_tx, hellos_rx, hellos_stale;
     uint64_t ud_packets, ud_resent, ud_acks; /* datagrams sent: all with data, again, bare ACKs */
+    uint64_t ud_broken;                      /* times that the UD QP had to be set up again */
     uint64_t ud_dup, ud_stale;               /* received: duplicates, of no known peer or life */
     uint64_t connected, failed;              /* peers */
     uint64_t recovered, replayed;      /* QPs replaced after a break; packets sent again on them */

@@ -60,6 +60,7 @@ struct vrb_peer {
     int remote_rail;
     uint64_t rx_refused_since; /* the same of its own receive queue */
     uint32_t rx_posted;        /* receive buffers of the per-peer queue */
+    uint8_t had_ah;            /* it once had an address handle: none now is a passing trouble */
     uint8_t declining;         /* vrb_path_decline_reads is at work */
     uint8_t rc_refused;        /* RC is not to be had: datagrams for good */
     uint8_t was_up;            /* connected before */

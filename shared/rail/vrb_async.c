@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "rc/vrb_rc.h"
+#include "ud/vrb_ud.h"
 
 void vrb_rail_fail(struct vrb_rail *rail, const char *what, int err)
 {
@@ -43,6 +44,10 @@ static void qp_event(struct vrb_rail *rail, const struct ibv_async_event *e)
     struct vrb_peer *peer = vrb_map_get(&rail->by_qpn, e->element.qp->qp_num);
     struct vrb_failure f;
 
+    if (e->element.qp == rail->ud->qp) {
+        vrb_ud_broke(rail, ibv_event_type_str(e->event_type));
+        return;
+    }
     if (peer == NULL || peer->failed) {
         return;
     }

@@ -185,11 +185,9 @@ static __attribute__((noinline)) void look_around(struct vrb_rail *rail)
     if (rail->calls / LOOK_EVERY % ASYNC_EVERY == 0) {
         vrb_async_poll(rail);
     }
-    if (rail->cfg.keepalive == 0 || rail->closing) {
-        return;
-    }
     now = vrb_clock_ns();
-    if (now < rail->next_probe) {
+    vrb_ud_look(rail, now);
+    if (rail->cfg.keepalive == 0 || rail->closing || now < rail->next_probe) {
         return;
     }
     if (rail->next_probe != 0) {
@@ -228,6 +226,9 @@ static inline int poll_cq(struct vrb_rail *rail)
 /* What is due beside completions. n: how many of these there were. */
 static __attribute__((noinline)) int run_due(struct vrb_rail *rail, int n)
 {
+    if (rail->ud->state != VRB_UD_WORKS) {
+        vrb_ud_recover(rail);
+    }
     if (n > 0 || rail->refused) {
         rail->refused = 0;
         vrb_ud_repost(rail);
@@ -247,7 +248,7 @@ static __attribute__((noinline)) int run_due(struct vrb_rail *rail, int n)
     if (!vrb_list_empty(&rail->connecting)) {
         n += vrb_peer_timers(rail, vrb_clock_ns(), n == 0);
     }
-    rail->due = rail->refused || rail->dgram != NULL || rail->done_head != NULL ||
+    rail->due = rail->refused || rail->ud->state != VRB_UD_WORKS || rail->dgram != NULL || rail->done_head != NULL ||
                 !vrb_list_empty(&rail->connecting) || !vrb_list_empty(&rail->credit_due) ||
                 !vrb_list_empty(&rail->stalled);
     return n;

@@ -69,7 +69,8 @@ static uint32_t post_recvs(struct vrb_rail *rail, const uint32_t *slots, uint32_
         sge[i] = (struct ibv_sge){.addr = (uintptr_t)(ud->mem + (size_t)slots[i] * ud->slot_size),
                                   .length = ud->slot_size,
                                   .lkey = ud->mr->lkey};
-        wr[i] = (struct ibv_recv_wr){.wr_id = (uint64_t)slots[i] << 3 | VRB_WR_UD_RECV,
+        wr[i] = (struct ibv_recv_wr){.wr_id = (uint64_t)ud->generation << 48 |
+                                              (uint64_t)slots[i] << 3 | VRB_WR_UD_RECV,
                                      .next = i + 1 < n ? &wr[i + 1] : NULL,
                                      .sg_list = &sge[i],
                                      .num_sge = 1};
@@ -85,6 +86,9 @@ void vrb_ud_repost_chain(struct vrb_rail *rail)
     struct vrb_ud *ud = rail->ud;
     int err = 0;
 
+    if (ud->state != VRB_UD_WORKS) {
+        return; /* its recovery posts them all */
+    }
     while (ud->free_n >= ud->chain && err == 0) {
         uint32_t *slots = ud->free_slots + ud->free_n - ud->chain;
         uint32_t posted = post_recvs(rail, slots, ud->chain, &err);
@@ -98,7 +102,7 @@ void vrb_ud_repost_chain(struct vrb_rail *rail)
     if (vrb_is_refusal(err)) {
         rail->refused = 1;
         vrb_due(rail);
-    } else {
+    } else if (!vrb_ud_is_broken(rail, "it refuses receive buffers")) {
         vrb_rail_fail(rail, "posting receives for handshakes failed", err);
     }
 }
@@ -117,7 +121,7 @@ static uint32_t random_qkey(void)
     return key;
 }
 
-static int to_rts(struct vrb_rail *rail)
+int vrb_ud_to_rts(struct vrb_rail *rail)
 {
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_INIT,
@@ -214,17 +218,30 @@ static int open_qp(struct vrb_rail *rail, const char **what)
     }
     rail->address.ud_qpn = ud->qp->qp_num;
     rail->address.qkey = random_qkey();
-    ud->sq_room = (int)send_depth(rail);
+    ud->depth = send_depth(rail);
+    ud->sq_room = (int)ud->depth;
     ud->reserve = carries_data(rail) ? smaller(UD_RESERVE, send_depth(rail) / 4) : 0;
     ud->signal_every = (uint32_t)smaller(UD_SIGNAL_EVERY, (send_depth(rail) + 3) / 4);
     *what = "bringing up the UD queue pair";
-    err = to_rts(rail);
-    for (uint32_t i = 0; err == 0 && i < ud->recvs; i++) {
-        ud->free_slots[ud->free_n++] = i;
-        if (ud->free_n == UD_CHAIN || i + 1 == ud->recvs) {
-            (void)post_recvs(rail, ud->free_slots, ud->free_n, &err);
-            ud->free_n = 0;
-        }
+    err = vrb_ud_to_rts(rail);
+    for (; ud->free_n < ud->recvs; ud->free_n++) {
+        ud->free_slots[ud->free_n] = ud->free_n;
+    }
+    return err == 0 ? vrb_ud_fill(rail) : err;
+}
+
+int vrb_ud_fill(struct vrb_rail *rail)
+{
+    struct vrb_ud *ud = rail->ud;
+    int err = 0;
+
+    while (err == 0 && ud->free_n > 0) {
+        uint32_t n = ud->free_n < UD_CHAIN ? ud->free_n : UD_CHAIN;
+        uint32_t *slots = ud->free_slots + ud->free_n - n;
+        uint32_t posted = post_recvs(rail, slots, n, &err);
+
+        memmove(slots, slots + posted, (n - posted) * sizeof(*slots));
+        ud->free_n -= posted;
     }
     return err;
 }
@@ -283,8 +300,8 @@ int vrb_ud_peer_ah(struct vrb_peer *peer, char *detail, size_t len)
     if (peer->ah != NULL) {
         return VRB_OK;
     }
-    if (errno == ETIMEDOUT || errno == EAGAIN) {
-        return VRB_ERR_AGAIN; /* the neighbour did not resolve yet */
+    if (errno == ETIMEDOUT || errno == EAGAIN || peer->had_ah) {
+        return VRB_ERR_AGAIN; /* the neighbour did not resolve yet, or not yet again */
     }
     snprintf(detail, len, "no address handle for %s: %s",
              vrb_address_text(&peer->remote, peer->path.use_grh ? &peer->path.dgid : NULL, text,
@@ -296,7 +313,8 @@ int vrb_ud_peer_ah(struct vrb_peer *peer, char *detail, size_t len)
 /* The number of a request travels in its completion above the kind and the handshake slot. */
 static uint64_t send_wr_id(const struct vrb_ud *ud, unsigned slot)
 {
-    return (uint64_t)ud->posted << 16 | (uint64_t)slot << 8 | VRB_WR_UD_SEND;
+    return (uint64_t)ud->generation << 48 | (uint64_t)ud->posted << 16 | (uint64_t)slot << 8 |
+           VRB_WR_UD_SEND;
 }
 
 static int post_numbered(struct vrb_peer *peer, struct ibv_send_wr *wr, unsigned slot, int signal)
@@ -321,7 +339,8 @@ static int post_numbered(struct vrb_peer *peer, struct ibv_send_wr *wr, unsigned
     if (err != 0) {
         ud->posted--;
         ud->unsignalled = unsignalled;
-        return err;
+        return !vrb_is_refusal(err) && vrb_ud_is_broken(peer->rail, "it refuses requests") ? EAGAIN
+                                                                                           : err;
     }
     ud->sq_room--;
     return 0;
@@ -364,12 +383,33 @@ int vrb_ud_hello(struct vrb_peer *peer, const struct vrb_hello *h, char *detail,
     return VRB_OK;
 }
 
+/* An error that is not the echo of another one tells why the QP broke. */
+static void failed(struct vrb_rail *rail, const struct ibv_wc *wc)
+{
+    char why[96];
+
+    snprintf(why, sizeof(why), "%s, vendor error 0x%x", ibv_wc_status_str(wc->status),
+             wc->vendor_err);
+    vrb_ud_broke(rail, why);
+}
+
+static int is_of_this_life(const struct vrb_ud *ud, const struct ibv_wc *wc)
+{
+    return (uint8_t)(wc->wr_id >> 48) == ud->generation;
+}
+
 void vrb_ud_send_done(struct vrb_rail *rail, const struct ibv_wc *wc)
 {
     struct vrb_ud *ud = rail->ud;
     unsigned slot = wc->wr_id >> 8 & 0xff;
     uint32_t number = (uint32_t)(wc->wr_id >> 16);
 
+    if (__builtin_expect(wc->status != IBV_WC_SUCCESS || !is_of_this_life(ud, wc), 0)) {
+        if (!is_of_this_life(ud, wc)) {
+            return;
+        }
+        failed(rail, wc);
+    }
     if (slot < UD_HELLOS) {
         ud->hello_busy &= ~(1u << slot);
     }
@@ -384,9 +424,16 @@ void vrb_ud_recv(struct vrb_rail *rail, const struct ibv_wc *wc)
     uint32_t slot = (uint32_t)(wc->wr_id >> 3);
     uint8_t *grh;
 
-    if (slot >= ud->recvs || wc->status != IBV_WC_SUCCESS) {
-        return; /* flushed: the QP is going away */
+    if (slot >= ud->recvs || !is_of_this_life(ud, wc)) {
+        return;
     }
+    if (__builtin_expect(wc->status != IBV_WC_SUCCESS, 0)) {
+        failed(rail, wc);
+        ud->free_slots[ud->free_n++] = slot;
+        return;
+    }
+    ud->arrived++;
+    ud->held++;
     grh = ud->mem + (size_t)slot * ud->slot_size;
     if (wc->byte_len > VRB_UD_GRH) {
         if (grh[VRB_UD_GRH] == VRB_HELLO_FIRST_BYTE) {
@@ -397,5 +444,6 @@ void vrb_ud_recv(struct vrb_rail *rail, const struct ibv_wc *wc)
             rail->stats.hellos_stale++;
         }
     }
+    ud->held--;
     ud->free_slots[ud->free_n++] = slot;
 }

@@ -3,6 +3,8 @@
  *
  * Everything on it may be lost; who needs it to arrive repeats it (wireup/, reliable/).
  *
+ * It may break and is set up again meanwhile (vrb_ud_recover.c): that is a blackout, no more.
+ *
  * Sends are signalled sparsely. Posting numbers each request; a completion tells that all up to its
  * number are done, and only then may the memory of a request be reused, acknowledged or not. */
 #ifndef VRB_UD_H
@@ -16,14 +18,24 @@ struct vrb_peer;
 /* A GRH, used or not, lies before every received payload (ibv_post_recv(3)). */
 #define VRB_UD_GRH 40
 
+enum vrb_ud_state { VRB_UD_WORKS = 0, VRB_UD_FLUSHING, VRB_UD_WAITING };
+
+/* Taken off sq_room while the QP is broken, so that nobody finds room. */
+#define VRB_UD_NO_ROOM (1 << 24)
+
 struct vrb_ud {
     struct ibv_qp *qp;
+    uint8_t state;      /* enum vrb_ud_state */
+    uint8_t generation; /* of the requests: late completions of an earlier one are not ours */
     uint32_t inline_max;
     int sq_room;        /* free send slots */
     int reserve;        /* of which data leaves these alone: acknowledgements and handshakes */
     uint32_t posted;    /* number of the last request posted */
     uint32_t completed; /* all up to this one are done */
     uint32_t unsignalled, signal_every;
+    uint32_t depth;      /* send slots */
+    uint32_t arrived;    /* datagrams, modulo 2^32 */
+    uint32_t held;       /* receive slots that are being read: callbacks may progress */
     uint32_t hello_busy; /* bit i: handshake slot i is in flight */
     struct ibv_mr *mr;
     uint8_t *mem; /* receive slots, then handshake slots */
@@ -32,6 +44,11 @@ struct vrb_ud {
     uint32_t chain;       /* receives posted again at a time */
     uint32_t *free_slots; /* consumed receive slots, to be posted again */
     uint32_t free_n;
+    /* Recovery: ns, but for the last line. */
+    uint64_t broke_at, works_since;
+    uint64_t wait, next_try; /* how long, and when, to try again */
+    uint64_t next_look;
+    uint32_t seen, posted_before; /* `arrived` and `posted` at the last look */
 };
 
 /* Makes the QP, its buffers and a random Q_Key; fills address.ud_qpn and qkey of the rail. Returns
@@ -75,5 +92,23 @@ static inline void vrb_ud_repost(struct vrb_rail *rail)
         vrb_ud_repost_chain(rail);
     }
 }
+
+/* The QP stopped working, for a reason in words: sets it up again from progress. */
+void vrb_ud_broke(struct vrb_rail *rail, const char *why);
+
+/* Asks the device whether the QP still works, and starts its recovery if it does not. Returns 1
+ * while it is broken. */
+int vrb_ud_is_broken(struct vrb_rail *rail, const char *why);
+
+/* One step of the recovery; progress calls it while the QP is broken. */
+void vrb_ud_recover(struct vrb_rail *rail);
+
+/* Now and then: a QP that gets no answers to what it sends may be in error without a word. */
+void vrb_ud_look(struct vrb_rail *rail, uint64_t now);
+
+/* ---- between the files of this folder ---- */
+
+int vrb_ud_to_rts(struct vrb_rail *rail); /* RESET -> RTS; 0 or an errno */
+int vrb_ud_fill(struct vrb_rail *rail);   /* posts all receive slots; 0 or an errno */
 
 #endif
