@@ -40,6 +40,8 @@ libvrb_la_SOURCES = \
 	shared/peer/vrb_path.h \
 	shared/peer/vrb_peer.c \
 	shared/peer/vrb_peer.h \
+	shared/peer/vrb_retired.c \
+	shared/peer/vrb_retired.h \
 	shared/rail/vrb_async.c \
 	shared/rail/vrb_fit.c \
 	shared/rail/vrb_fit.h \

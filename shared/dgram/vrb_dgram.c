@@ -89,14 +89,53 @@ void vrb_dgram_detach(struct vrb_peer *peer)
     }
     vrb_map_del(&peer->rail->dgram->by_src, src_key(r->ud_qpn, (uint32_t)r->nonce));
     if (d != NULL) {
+        struct vrb_buf *pkt;
+
         vrb_dgram_abandon(peer, VRB_ERR_PEER);
+        while ((pkt = vrb_rel_reclaim(&d->rel)) != NULL) {
+            vrb_dgram_release(peer->rail, pkt);
+        }
+        if (d->nothing != NULL) {
+            vrb_packet(d->nothing)->shared = 0;
+            vrb_dgram_release(peer->rail, d->nothing);
+        }
         vrb_list_remove(&d->active_link);
         vrb_list_remove(&d->stall_link);
         vrb_reasm_fini(&d->reasm);
-        peer->rail->dgram->peers--;
+        peer->rail->dgram->peers -= !peer->retired;
         peer->dgram = NULL;
         free(d);
     }
+}
+
+void vrb_dgram_retire(struct vrb_peer *peer)
+{
+    struct vrb_dgram *d = peer->dgram;
+
+    vrb_list_remove(&d->active_link);
+    vrb_list_remove(&d->stall_link);
+    d->deadline = UINT64_MAX;
+    peer->rail->dgram->peers--;
+}
+
+int vrb_dgram_inherit(struct vrb_peer *peer, struct vrb_peer *old)
+{
+    struct vrb_dgram_rail *dr = peer->rail->dgram;
+    struct vrb_dgram *d = old->dgram;
+
+    if (vrb_dgram_attach(peer) != VRB_OK) { /* replaces the old one */
+        return VRB_ERR_NOMEM;
+    }
+    peer->dgram = d;
+    old->dgram = NULL;
+    d->peer = peer;
+    d->heard = d->introduced = 0;
+    d->status = VRB_OK;
+    d->messages = 0;
+    dr->peers++;
+    vrb_rel_revive(&d->rel, vrb_clock_ns());
+    vrb_dgram_touch(d);
+    return VRB_OK;
 }
 
 struct vrb_dgram *vrb_dgram_of(struct vrb_peer *peer, uint64_t now)
@@ -138,6 +177,9 @@ void vrb_dgram_touch(struct vrb_dgram *d)
 {
     struct vrb_dgram_rail *dr = d->peer->rail->dgram;
 
+    if (d->peer->failed) {
+        return; /* it is over, or retired: no timers */
+    }
     d->deadline = vrb_rel_deadline(&d->rel);
     if (d->deadline != UINT64_MAX && !vrb_list_linked(&d->active_link)) {
         vrb_list_append(&dr->active, &d->active_link);
@@ -184,6 +226,10 @@ static int run_timers(struct vrb_rail *rail, uint64_t now)
         if (d->deadline <= now) {
             run_timer(d, now);
             n++;
+            if (!vrb_list_linked(next) && next != &dr->active) {
+                earliest = now; /* a callback took it off: the rest waits for the next call */
+                break;
+            }
         }
         if (d->deadline == UINT64_MAX || d->peer->failed) {
             vrb_list_remove(l);
@@ -234,10 +280,35 @@ int vrb_dgram_progress(struct vrb_rail *rail, int idle)
     return n;
 }
 
+/* Their numbers stay in use: another life of this peer tells the other end that nothing comes. */
+static void give_up_packets(struct vrb_dgram *d)
+{
+    struct vrb_rail *rail = d->peer->rail;
+    struct vrb_buf *pkt;
+    uint64_t at = 0;
+
+    if (vrb_rel_outstanding(&d->rel) == 0) {
+        return;
+    }
+    if (d->nothing == NULL) {
+        d->nothing = vrb_dgram_new_void(d);
+    }
+    if (d->nothing == NULL) { /* out of memory: then no other life of this peer either */
+        d->broken = 1;
+        while ((pkt = vrb_rel_reclaim(&d->rel)) != NULL) {
+            vrb_dgram_release(rail, pkt);
+        }
+        return;
+    }
+    vrb_packet(d->nothing)->hdr.msg = d->next_msg;
+    while ((pkt = vrb_rel_replace(&d->rel, d->nothing, &at)) != NULL) {
+        vrb_dgram_release(rail, pkt);
+    }
+}
+
 void vrb_dgram_abandon(struct vrb_peer *peer, int status)
 {
     struct vrb_dgram *d = peer->dgram;
-    struct vrb_buf *pkt;
 
     if (d == NULL) {
         return;
@@ -246,9 +317,7 @@ void vrb_dgram_abandon(struct vrb_peer *peer, int status)
     if (vrb_rel_outstanding(&d->rel) > 0) {
         vrb_dgram_flush_sends(d);
     }
-    while ((pkt = vrb_rel_reclaim(&d->rel)) != NULL) {
-        vrb_dgram_release(peer->rail, pkt);
-    }
+    give_up_packets(d);
     if (d->cur != NULL) {
         struct vrb_buf *buf = d->cur;
 

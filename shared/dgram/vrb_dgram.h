@@ -16,6 +16,10 @@
  * paths share one queue, and a switch from UD to RC cannot lose or double anything: what has left
  * on UD is finished on UD, what has not takes the new path.
  *
+ * Numbers never start again between two living processes: a peer that is dropped leaves its
+ * datagram half behind (peer/vrb_retired.h), and one that is made again goes on with it. What was
+ * given up meanwhile is replaced by VOID packets, since the other end waits for its numbers.
+ *
  * The receiver of the first packets may not know the sender's process yet. Until the peer has been
  * heard, each first transmission and each timer's retransmission is preceded by an INTRO
  * (wire/vrb_hello.h), which names the sender; packets that arrive before it are dropped, and are
@@ -51,6 +55,7 @@ struct vrb_packet {
     uint32_t len;
     uint32_t last_post; /* vrb_ud.posted of its last transmission */
     uint16_t posts;     /* transmissions, stays at the maximum */
+    uint8_t shared;     /* stands for many numbers: stays until its owner goes */
     uint8_t finished;   /* nothing needs it any more; `status` is how it ended */
     int status;
     struct vrb_ud_hdr hdr;
@@ -73,11 +78,13 @@ struct vrb_dgram {
     uint32_t payload;    /* bytes per packet on this path */
     uint8_t heard;       /* the peer knows us */
     uint8_t introduced;  /* at least once */
+    uint8_t broken;      /* numbers were given up without a word: not to be gone on with */
     int status;          /* what unfinished messages end with */
     struct vrb_buf *cur; /* message that is being cut into segments */
     uint32_t cur_offset, cur_msg;
     struct vrb_rdma *cur_put;
     uint64_t cur_put_offset;
+    struct vrb_buf *nothing; /* the VOID packet that takes the place of what was given up */
     struct vrb_reasm reasm;
     uint64_t messages; /* sent this way: decides on promotion to RC */
 };
@@ -100,6 +107,12 @@ void vrb_dgram_close(struct vrb_rail *rail);
 /* Makes the peer known as a source of datagrams (at its creation), and forgets it. */
 int vrb_dgram_attach(struct vrb_peer *peer);
 void vrb_dgram_detach(struct vrb_peer *peer);
+
+/* The peer is dropped, but its numbers go on: no timers. */
+void vrb_dgram_retire(struct vrb_peer *peer);
+
+/* `peer` takes over where `old` retired. Returns VRB_OK, or an error with nothing changed. */
+int vrb_dgram_inherit(struct vrb_peer *peer, struct vrb_peer *old);
 
 /* One message by copy, at once. VRB_OK, VRB_ERR_AGAIN (no room now, or too long for a packet). */
 int vrb_dgram_send_copy(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint32_t hdr_len,
@@ -130,6 +143,7 @@ struct vrb_dgram *vrb_dgram_of(struct vrb_peer *peer, uint64_t now); /* made if 
 void vrb_dgram_touch(struct vrb_dgram *d);              /* its deadline may have changed */
 void vrb_dgram_push(struct vrb_dgram *d, uint64_t now); /* resend, send, acknowledge */
 void vrb_dgram_release(struct vrb_rail *rail, struct vrb_buf *pkt); /* a packet is finished */
+struct vrb_buf *vrb_dgram_new_void(struct vrb_dgram *d);            /* NULL: out of memory */
 void vrb_dgram_send_ack(struct vrb_dgram *d, uint64_t now);
 void vrb_dgram_flush_sends(struct vrb_dgram *d); /* a completion will tell that all was read */
 

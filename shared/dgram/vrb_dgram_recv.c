@@ -75,7 +75,7 @@ static void take_data(struct vrb_dgram *d, const struct vrb_ud_packet *pkt)
 {
     struct vrb_rail *rail = d->peer->rail;
 
-    rail->stats.rx_packets++;
+    rail->stats.rx_packets += pkt->hdr.kind != VRB_UD_VOID;
     rail->stats.rx_bytes += pkt->len;
     switch (pkt->hdr.kind) {
     case VRB_UD_DATA:
@@ -86,6 +86,11 @@ static void take_data(struct vrb_dgram *d, const struct vrb_ud_packet *pkt)
         break;
     case VRB_UD_SEGMENT:
         add_segment(d, pkt);
+        break;
+    case VRB_UD_VOID:
+        if (pkt->hdr.tag != 0) {
+            vrb_reasm_void(&d->reasm, pkt->hdr.msg);
+        }
         break;
     default:
         place(d->peer, pkt);
@@ -108,6 +113,33 @@ static void take_ack(struct vrb_dgram *d, const struct vrb_ud_ack *ack, uint64_t
     }
 }
 
+/* For a peer that was dropped: what arrived before is acknowledged, so that the other end comes to
+ * rest; for anything new the peer has to be made again. Returns it, or NULL. */
+static struct vrb_peer *to_retired(struct vrb_peer *peer, const struct vrb_ud_packet *pkt,
+                                   uint64_t now)
+{
+    struct vrb_rail *rail = peer->rail;
+    struct vrb_dgram *d = peer->dgram;
+    uint64_t name = peer->name;
+    int remote_rail = peer->remote_rail;
+
+    if (pkt->hdr.kind == VRB_UD_ACK || pkt->hdr.kind == VRB_UD_VOID ||
+        vrb_rel_has(&d->rel, pkt->hdr.dseq)) {
+        if (pkt->hdr.flags & VRB_UD_HAS_ACK) {
+            take_ack(d, &pkt->ack, now);
+        }
+        if (pkt->hdr.kind != VRB_UD_ACK) {
+            if (vrb_rel_receive(&d->rel, pkt->hdr.pn, pkt->hdr.dseq, pkt->hdr.flags, now) ==
+                VRB_REL_NEW) {
+                take_data(d, pkt); /* a VOID */
+            }
+            vrb_dgram_send_ack(d, now);
+        }
+        return NULL;
+    }
+    return vrb_peer_ask_for(rail, name, remote_rail);
+}
+
 void vrb_dgram_recv(struct vrb_rail *rail, const struct ibv_wc *wc, uint8_t *p, uint32_t len)
 {
     struct vrb_ud_packet pkt;
@@ -120,11 +152,17 @@ void vrb_dgram_recv(struct vrb_rail *rail, const struct ibv_wc *wc, uint8_t *p, 
         return;
     }
     peer = vrb_map_get(&rail->dgram->by_src, (uint64_t)wc->src_qp << 32 | pkt.hdr.src);
+    now = vrb_clock_ns();
+    if (peer != NULL && peer->retired && pkt.hdr.token == peer->dgram->token_rx) {
+        peer = to_retired(peer, &pkt, now);
+        if (peer == NULL) {
+            return;
+        }
+    }
     if (peer == NULL || peer->failed) {
         rail->stats.ud_stale++; /* its INTRO is missing: it is sent again */
         return;
     }
-    now = vrb_clock_ns();
     d = vrb_dgram_of(peer, now);
     if (d == NULL || pkt.hdr.token != d->token_rx) {
         rail->stats.ud_stale++;

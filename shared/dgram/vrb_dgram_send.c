@@ -136,6 +136,17 @@ static struct vrb_buf *new_packet(struct vrb_dgram *d, struct vrb_pool *pool, ui
     return pkt;
 }
 
+struct vrb_buf *vrb_dgram_new_void(struct vrb_dgram *d)
+{
+    struct vrb_buf *pkt = new_packet(d, &d->peer->rail->dgram->part, VRB_UD_VOID);
+
+    if (pkt != NULL) {
+        vrb_packet(pkt)->shared = 1;
+        vrb_packet(pkt)->hdr.tag = 1;
+    }
+    return pkt;
+}
+
 /* A new packet leaves. The caller has seen that the window has room. */
 static void send_new(struct vrb_dgram *d, struct vrb_buf *pkt, uint64_t now)
 {
@@ -425,6 +436,9 @@ void vrb_dgram_release(struct vrb_rail *rail, struct vrb_buf *pkt)
 {
     struct vrb_packet *p = vrb_packet(pkt);
 
+    if (p->shared) {
+        return;
+    }
     if (!p->finished) {
         p->finished = 1;
         p->status = p->dgram->status;

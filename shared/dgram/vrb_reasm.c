@@ -53,6 +53,37 @@ static struct vrb_reasm_msg *begin(struct vrb_reasm *r, uint32_t number, uint8_t
     return m;
 }
 
+/* A sender has no more than its window of packets under way, so this is enough to tell a segment
+ * that was delayed, and small enough to forget in time for the numbers to come round again. */
+#define VOID_SPAN 4096
+
+void vrb_reasm_void(struct vrb_reasm *r, uint32_t number)
+{
+    r->has_void = 1;
+    r->void_below = number;
+    for (size_t i = 0; r->by_number.used > 0 && i < (size_t)1 << r->by_number.bits; i++) {
+        struct vrb_reasm_msg *m = r->by_number.slots[i].value;
+        uint64_t key = r->by_number.slots[i].key;
+
+        if (m != NULL && (int32_t)((uint32_t)key - number) < 0) {
+            vrb_map_del(&r->by_number, key);
+            vrb_reasm_free(r, m);
+            i = SIZE_MAX; /* deleting may move entries: start again */
+        }
+    }
+}
+
+/* True for a segment of a message that was given up. */
+static int is_void(struct vrb_reasm *r, uint32_t number)
+{
+    int32_t ahead = (int32_t)(number - r->void_below);
+
+    if (r->has_void && ahead > VOID_SPAN) {
+        r->has_void = 0;
+    }
+    return r->has_void && ahead < 0 && ahead >= -VOID_SPAN;
+}
+
 int vrb_reasm_add(struct vrb_reasm *r, uint32_t number, uint8_t tag, uint32_t msg_len,
                   uint32_t offset, const uint8_t *p, uint32_t len, struct vrb_reasm_msg **whole)
 {
@@ -63,6 +94,9 @@ int vrb_reasm_add(struct vrb_reasm *r, uint32_t number, uint8_t tag, uint32_t ms
         return VRB_ERR_MALFORMED;
     }
     if (m == NULL) {
+        if (is_void(r, number)) {
+            return VRB_OK;
+        }
         if (r->by_number.used >= VRB_REASM_MAX) {
             return VRB_ERR_MALFORMED;
         }

@@ -28,6 +28,8 @@ struct vrb_reasm {
     struct vrb_map by_number; /* message number -> struct vrb_reasm_msg */
     struct vrb_reasm_msg *spare;
     uint32_t max_len;
+    uint8_t has_void; /* segments of messages just below void_below are given up ones' */
+    uint32_t void_below;
 };
 
 void vrb_reasm_init(struct vrb_reasm *r, uint32_t max_len);
@@ -38,6 +40,9 @@ void vrb_reasm_fini(struct vrb_reasm *r);
  * other length or tag than its siblings', too many messages). VRB_ERR_NOMEM. */
 int vrb_reasm_add(struct vrb_reasm *r, uint32_t number, uint8_t tag, uint32_t msg_len,
                   uint32_t offset, const uint8_t *p, uint32_t len, struct vrb_reasm_msg **whole);
+
+/* The sender gave up all messages numbered below this one that are not whole. */
+void vrb_reasm_void(struct vrb_reasm *r, uint32_t number);
 
 void vrb_reasm_free(struct vrb_reasm *r, struct vrb_reasm_msg *m);
 

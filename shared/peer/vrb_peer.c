@@ -9,6 +9,7 @@
 #include "address/vrb_reach.h"
 #include "dgram/vrb_dgram.h"
 #include "peer/vrb_path.h"
+#include "peer/vrb_retired.h"
 #include "rc/vrb_rc.h"
 #include "ud/vrb_ud.h"
 
@@ -22,6 +23,18 @@ struct vrb_peer *vrb_peer_find(struct vrb_rail *rail, uint64_t name, int remote_
     struct vrb_peer *peer = vrb_map_get(&rail->by_name, vrb_peer_key(name, remote_rail));
 
     return peer != NULL && peer->name == name && peer->remote_rail == remote_rail ? peer : NULL;
+}
+
+struct vrb_peer *vrb_peer_ask_for(struct vrb_rail *rail, uint64_t name, int remote_rail)
+{
+    if (rail->closing || rail->cb.unknown == NULL) {
+        return NULL;
+    }
+    vrb_call_begin(rail);
+    rail->cb.unknown(rail->cb.ctx, rail, name);
+    vrb_call_end(rail);
+    /* The upper layer pairs rails by itself: what counts is whether this pair exists now. */
+    return vrb_peer_find(rail, name, remote_rail);
 }
 
 int vrb_peer_create(struct vrb_rail *rail, uint64_t name, const char *host, uint64_t rank,
@@ -63,7 +76,7 @@ int vrb_peer_create(struct vrb_rail *rail, uint64_t name, const char *host, uint
     peer->rail = rail;
     peer->user = user;
     peer->remote = *remote;
-    if (vrb_dgram_attach(peer) != VRB_OK) {
+    if (vrb_retired_return(peer, name, remote_rail) != VRB_OK) {
         vrb_map_del(&rail->by_name, vrb_peer_key(name, remote_rail));
         free(peer);
         goto out;
@@ -499,8 +512,12 @@ void vrb_peer_destroy(struct vrb_peer *peer, unsigned ms)
     vrb_list_remove(&peer->due_link);
     vrb_list_remove(&peer->stall_link);
     vrb_map_del(&rail->by_name, vrb_peer_key(peer->name, peer->remote_rail));
-    vrb_dgram_detach(peer);
     vrb_rc_qp_destroy(peer);
+    if (vrb_retired_keep(peer)) {
+        vrb_unlock(rail);
+        return;
+    }
+    vrb_dgram_detach(peer);
     if (peer->ah != NULL) {
         ibv_destroy_ah(peer->ah);
     }

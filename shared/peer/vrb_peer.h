@@ -65,6 +65,7 @@ struct vrb_peer {
     uint8_t rc_refused;        /* RC is not to be had: datagrams for good */
     uint8_t was_up;            /* connected before */
     uint8_t broken;            /* its QP broke, and the next one is not up yet */
+    uint8_t retired;           /* see vrb_retired.h */
     uint8_t leaving;           /* being destroyed: a failure is nobody's news */
     uint32_t cq_reserved;      /* CQ room that they hold */
     char host[64];
@@ -92,6 +93,9 @@ static inline int vrb_peer_is_recovering(const struct vrb_peer *peer)
 
 /* What the handshake says about the peer's QP, under a new id. */
 void vrb_peer_local_hello(struct vrb_peer *peer, struct vrb_hello *local);
+
+/* Asks the upper layer for a peer that something arrived from. Returns it, or NULL. Calls back. */
+struct vrb_peer *vrb_peer_ask_for(struct vrb_rail *rail, uint64_t name, int remote_rail);
 
 /* Makes the QP and starts the handshake if that has not happened. */
 void vrb_peer_start(struct vrb_peer *peer);

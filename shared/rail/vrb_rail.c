@@ -13,6 +13,7 @@
 #include "dgram/vrb_dgram.h"
 #include "mem/vrb_memlock.h"
 #include "peer/vrb_path.h"
+#include "peer/vrb_retired.h"
 #include "rail/vrb_fit.h"
 #include "rc/vrb_rc.h"
 #include "ud/vrb_ud.h"
@@ -275,6 +276,7 @@ static void init_lists(struct vrb_rail *rail)
     vrb_list_init(&rail->credit_due);
     vrb_list_init(&rail->stalled);
     vrb_list_init(&rail->peers);
+    vrb_list_init(&rail->retired);
     vrb_list_init(&rail->zombies);
     rail->done_tail = &rail->done_head;
     rail->wc_next = rail->wc_end = rail->wc;
@@ -386,6 +388,7 @@ void vrb_rail_close(struct vrb_rail *rail, unsigned ms)
     while (!vrb_list_empty(&rail->peers)) {
         vrb_peer_destroy(vrb_container_of(rail->peers.next, struct vrb_peer, link), 0);
     }
+    vrb_retired_clear(rail);
     vrb_ud_close(rail);
     vrb_dgram_close(rail);
     vrb_regions_clear(&rail->regions);

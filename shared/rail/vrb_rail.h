@@ -119,6 +119,7 @@ struct vrb_rail {
     struct vrb_regions regions;   /* memory that puts over datagrams may go to */
     uint32_t rc_count;            /* RC queue pairs */
     struct vrb_list peers;
+    struct vrb_list retired; /* destroyed, but their datagram numbers go on: vrb_retired.h */
     struct vrb_list zombies; /* destroyed, but a completion might still point at them */
     struct vrb_map by_name;  /* vrb_peer_key() -> peer */
     uint32_t next_id;        /* for handshakes: random start, never 0 */

@@ -440,6 +440,35 @@ int vrb_rel_on_ack(struct vrb_rel *rel, const struct vrb_ud_ack *ack, uint64_t n
     return (int)n.acked;
 }
 
+void *vrb_rel_replace(struct vrb_rel *rel, void *instead, uint64_t *at)
+{
+    if (*at < rel->tx.una) {
+        *at = rel->tx.una;
+    }
+    for (; *at < rel->tx.next_dseq; ++*at) {
+        unsigned in_chunk = (unsigned)(*at % VRB_REL_CHUNK);
+
+        if (vrb_rel_tx_live(&rel->tx, &rel->env->pool, *at - in_chunk) >> in_chunk & 1) {
+            struct vrb_rel_pkt *pkt = vrb_rel_tx_find(&rel->tx, &rel->env->pool, *at);
+            void *cookie = pkt->cookie;
+
+            if (cookie != instead) {
+                pkt->cookie = instead;
+                return cookie;
+            }
+        }
+    }
+    return NULL;
+}
+
+void vrb_rel_revive(struct vrb_rel *rel, uint64_t now)
+{
+    rel->dead = 0;
+    rel->loss.probes = 0;
+    rel->last_progress = rel->last_sent = now;
+    vrb_rel_cc_restart(&rel->cc, rel->env->cfg.cc.initial);
+}
+
 void *vrb_rel_reclaim(struct vrb_rel *rel)
 {
     void *cookie;

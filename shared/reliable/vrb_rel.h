@@ -215,6 +215,20 @@ uint64_t vrb_rel_deadline(const struct vrb_rel *rel);
  * cookies back. */
 int vrb_rel_on_timer(struct vrb_rel *rel, uint64_t now);
 
+/* The sender gives up what its unacknowledged packets carry, but the numbers are used, and the
+ * receiver waits for them: gives the cookies back one by one, `instead` in their place, then NULL.
+ * *at: 0 at first. What `instead` stands for is to be sent when vrb_rel_resend says so. */
+void *vrb_rel_replace(struct vrb_rel *rel, void *instead, uint64_t *at);
+
+/* A peer that was given up, or silent on purpose, counts as alive again from now on. */
+void vrb_rel_revive(struct vrb_rel *rel, uint64_t now);
+
+/* True for a data sequence number that has arrived before. */
+static inline int vrb_rel_has(const struct vrb_rel *rel, uint32_t dseq)
+{
+    return vrb_rel_rx_has(&rel->rx, dseq);
+}
+
 /* Gives the cookies of unacknowledged packets back one by one, in no order, then NULL. For dead
  * peers and at the end. */
 void *vrb_rel_reclaim(struct vrb_rel *rel);

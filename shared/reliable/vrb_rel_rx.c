@@ -8,6 +8,14 @@
 
 #define WORDS (VRB_REL_WINDOW / 64)
 
+int vrb_rel_rx_has(const struct vrb_rel_rx *rx, uint32_t wire)
+{
+    uint64_t dseq = vrb_rel_expand(wire, rx->base);
+
+    return dseq < rx->base ||
+           (dseq - rx->base < VRB_REL_WINDOW && (rx->bits[dseq / 64 % WORDS] >> dseq % 64 & 1));
+}
+
 static uint64_t *word_of(struct vrb_rel_rx *rx, uint64_t dseq)
 {
     return &rx->bits[dseq / 64 % WORDS];

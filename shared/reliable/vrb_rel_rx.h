@@ -41,6 +41,9 @@ void vrb_rel_rx_init(struct vrb_rel_rx *rx, uint32_t start);
 enum vrb_rel_verdict vrb_rel_rx_take(struct vrb_rel_rx *rx, uint32_t wire,
                                      enum vrb_rel_order *order);
 
+/* True if this number from the wire has arrived, or is too old to be told apart. */
+int vrb_rel_rx_has(const struct vrb_rel_rx *rx, uint32_t wire);
+
 /* Words that the ack block's bitmap needs now. */
 static inline unsigned vrb_rel_rx_words(const struct vrb_rel_rx *rx)
 {

@@ -35,12 +35,8 @@ static struct vrb_peer *hello_peer(struct vrb_rail *rail, const struct vrb_hello
 {
     struct vrb_peer *peer = vrb_peer_find(rail, h->src_name, h->src_rail);
 
-    if (peer == NULL && h->type != VRB_REJECT && !rail->closing && rail->cb.unknown != NULL) {
-        vrb_call_begin(rail);
-        rail->cb.unknown(rail->cb.ctx, rail, h->src_name);
-        vrb_call_end(rail);
-        /* The upper layer pairs rails by itself: what counts is whether this pair exists now. */
-        peer = vrb_peer_find(rail, h->src_name, h->src_rail);
+    if (peer == NULL && h->type != VRB_REJECT) {
+        peer = vrb_peer_ask_for(rail, h->src_name, h->src_rail);
     }
     return peer;
 }

@@ -79,18 +79,12 @@ static int all_came_back(const struct vrb_ud *ud)
     return ud->free_n == ud->recvs && ud->completed == ud->posted;
 }
 
-static int port_is_up(const struct vrb_rail *rail)
-{
-    struct ibv_port_attr attr;
-
-    return ibv_query_port(rail->ctx, rail->port.port, &attr) == 0 && attr.state == IBV_PORT_ACTIVE;
-}
-
-static const struct vrb_gid *find_gid(const struct vrb_gid *gids, int n, const struct vrb_gid *g)
+static const struct vrb_gid *find_gid(const struct vrb_gid_entry *table, int n,
+                                      const struct vrb_gid *g)
 {
     for (int i = 0; i < n; i++) {
-        if (gids[i].type == g->type && memcmp(gids[i].raw, g->raw, VRB_GID_LEN) == 0) {
-            return &gids[i];
+        if (table[i].gid.type == g->type && memcmp(table[i].gid.raw, g->raw, VRB_GID_LEN) == 0) {
+            return &table[i].gid;
         }
     }
     return NULL;
@@ -98,10 +92,12 @@ static const struct vrb_gid *find_gid(const struct vrb_gid *gids, int n, const s
 
 /* An address that went and came back may be elsewhere in the port's table. Returns 0 while one that
  * a peer knows us by is missing. */
-static int find_addresses(struct vrb_rail *rail)
+static int find_addresses(struct vrb_rail *rail, int table_len)
 {
-    struct vrb_gid now[VRB_MAX_GIDS];
-    int n = vrb_query_gids(rail->ctx, rail->port.port, rail->address.link, now), all = 1;
+    struct vrb_gid_entry *now;
+    int n =
+        vrb_query_gid_table(rail->ctx, rail->port.port, rail->address.link, table_len, NULL, &now);
+    int all = 1;
 
     for (unsigned i = 0; i < rail->address.num_gids; i++) {
         const struct vrb_gid *g = find_gid(now, n, &rail->address.gids[i]);
@@ -124,13 +120,14 @@ static int find_addresses(struct vrb_rail *rail)
             all = 0;
         }
     }
+    free(now);
     return all;
 }
 
 /* They name positions in the table, and some devices resolve them once: made again when needed. */
-static void drop_address_handles(struct vrb_rail *rail)
+static void drop_address_handles(struct vrb_list *peers)
 {
-    for (struct vrb_list *l = rail->peers.next; l != &rail->peers; l = l->next) {
+    for (struct vrb_list *l = peers->next; l != peers; l = l->next) {
         struct vrb_peer *peer = vrb_container_of(l, struct vrb_peer, link);
 
         if (peer->ah != NULL) {
@@ -176,14 +173,17 @@ static int set_up(struct vrb_rail *rail)
 static void try_again(struct vrb_rail *rail, uint64_t now)
 {
     struct vrb_ud *ud = rail->ud;
+    struct ibv_port_attr attr;
     int err;
 
     ud->wait = ud->wait > WAIT_MAX_NS / 2 ? WAIT_MAX_NS : 2 * ud->wait;
     ud->next_try = now + ud->wait;
-    if (!port_is_up(rail) || (!find_addresses(rail) && now - ud->broke_at < ADDRESSES_MAX_NS)) {
+    if (ibv_query_port(rail->ctx, rail->port.port, &attr) != 0 || attr.state != IBV_PORT_ACTIVE ||
+        (!find_addresses(rail, attr.gid_tbl_len) && now - ud->broke_at < ADDRESSES_MAX_NS)) {
         return;
     }
-    drop_address_handles(rail);
+    drop_address_handles(&rail->peers);
+    drop_address_handles(&rail->retired);
     err = set_up(rail);
     if (err != 0) {
         vrb_log(VRB_LOG_DEBUG, "%s port %d: resetting the UD queue pair: %s", rail->port.dev,

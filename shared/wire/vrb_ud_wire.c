@@ -77,6 +77,8 @@ static int is_sane(const struct vrb_ud_packet *pkt)
         return pkt->len > 0 && h->offset < h->msg_len && pkt->len <= h->msg_len - h->offset;
     case VRB_UD_PUT:
         return pkt->len > 0;
+    case VRB_UD_VOID:
+        return pkt->len == 0 && h->tag <= 1;
     case VRB_UD_ACK:
         return (h->flags & VRB_UD_HAS_ACK) && pkt->len == 0;
     default:

@@ -20,7 +20,8 @@
  *   12 u32 packet number: a new one for each transmission             } ACK: both 0, an ACK packet
  *   16 u32 data sequence: the same one for each transmission          } uses no numbers up
  *   20 u32 message number: the peer-wide sequence number of the message, whatever path it takes;
- *          COALESCED: of the first one; PUT: the key of the memory that the payload goes to
+ *          COALESCED: of the first one; PUT: the key of the memory that the payload goes to; VOID
+ *          with tag 1: segmented messages numbered below it that are not whole will never be
  * SEGMENT extension:
  *    0 u32 length of the whole message   4 u32 where this payload belongs in it
  * PUT extension:
@@ -65,6 +66,8 @@ enum vrb_ud_kind {
     VRB_UD_SEGMENT = 3,   /* a part of a message */
     VRB_UD_ACK = 4,       /* an acknowledgement alone */
     VRB_UD_PUT = 5,       /* memory contents: the receiver places them */
+    VRB_UD_VOID = 6,      /* nothing: it only has a number. In the place of what its sender gave up,
+                           * or to see whether the receiver still answers */
 };
 
 enum vrb_ud_flags {

@@ -20,6 +20,26 @@ lossy() {
     SOFTHCA_FAULTS='ud.drop prob=0.3; ud.dup prob=0.2' SOFTHCA_SEED=7 pair "$@"
 }
 
+lives() {
+    SOFTHCA_FABRIC=transport-$$ SOFTHCA_HOST=node0 LD_PRELOAD=$BUILD/.libs/libsofthca.so \
+        "$BUILD/tests/transport/core_lives" --ctl "$BUILD/softhca-ctl" "$@"
+}
+
+# A device like soft-RoCE: what is sent into a link that is down breaks the queue pair.
+breaking() {
+    SOFTHCA_DOWN=error lives "$@"
+}
+
+unruly() {
+    SOFTHCA_FAULTS='ud.drop prob=0.1; ud.dup prob=0.1; ud.delay prob=0.1 us=3000' SOFTHCA_SEED=5 \
+        lives "$@"
+}
+
+short_queues() {
+    printf '[limits]\nmax_qp_wr = 16\n' >"$TAP_TMP/short.conf"
+    SOFTHCA_CONF=$TAP_TMP/short.conf pair "$@"
+}
+
 for link in ib roce; do
     tap_run "defaults ($link)" 60 pair --link $link
     tap_run "a receive queue per peer ($link)" 60 pair --link $link --no-srq
@@ -29,6 +49,16 @@ for link in ib roce; do
         pair --link $link --no-srq --sq 4 --credits 2 --inline 0
     tap_run "deferred execution with checked buffers ($link)" 60 deferred --link $link
     tap_run "handshake under loss and duplication ($link)" 60 lossy --link $link
+    for mode in ud auto; do
+        tap_run "mode $mode ($link)" 60 pair --link $link --mode $mode
+        tap_run "mode $mode, queues of 16 ($link)" 60 short_queues --link $link --mode $mode
+    done
+    tap_run "mode ud, executed late ($link)" 60 deferred --link $link --mode ud
+    tap_run "a link that goes down breaks the datagram queue pair ($link)" 60 \
+        breaking --link $link down
+    tap_run "a link that goes down loses datagrams ($link)" 60 lives --link $link down
+    tap_run "datagram peers dropped and made again ($link)" 90 unruly --link $link again cut
+    tap_run "processes that start anew ($link)" 60 unruly --link $link restart
 done
 
 tap_done

@@ -9,3 +9,6 @@ tests_transport_core_pair_LDADD = libvrb.la $(IBVERBS_LIBS)
 noinst_PROGRAMS += tests/transport/hello_attack
 tests_transport_hello_attack_SOURCES = tests/transport/hello_attack.c
 tests_transport_hello_attack_LDADD = libvrb.la $(IBVERBS_LIBS)
+noinst_PROGRAMS += tests/transport/core_lives
+tests_transport_core_lives_SOURCES = tests/transport/core_lives.c
+tests_transport_core_lives_LDADD = libvrb.la $(IBVERBS_LIBS)

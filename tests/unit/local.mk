@@ -12,6 +12,7 @@ unit_tests = \
 	tests/unit/test_hello \
 	tests/unit/test_map \
 	tests/unit/test_pairs \
+	tests/unit/test_reasm \
 	tests/unit/test_reliable \
 	tests/unit/test_reliable_loss \
 	tests/unit/test_reliable_sim \
@@ -54,6 +55,8 @@ tests_unit_test_map_SOURCES = tests/unit/test_map.c $(unit_headers)
 tests_unit_test_map_LDADD = $(unit_libs)
 tests_unit_test_pairs_SOURCES = tests/unit/test_pairs.c $(unit_headers)
 tests_unit_test_pairs_LDADD = $(unit_libs)
+tests_unit_test_reasm_SOURCES = tests/unit/test_reasm.c $(unit_headers)
+tests_unit_test_reasm_LDADD = $(unit_libs)
 tests_unit_test_reliable_SOURCES = tests/unit/test_reliable.c tests/unit/reliable_fixture.h \
 	$(unit_headers)
 tests_unit_test_reliable_LDADD = $(unit_libs)

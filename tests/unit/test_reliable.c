@@ -100,6 +100,70 @@ static void empty_pool_means_no_room(void **state)
     vrb_rel_env_fini(&env);
 }
 
+/* What is given up keeps its numbers, and leaves again under them as something else. */
+static void given_up_packets_keep_their_numbers(void **state)
+{
+    struct fixture f;
+    struct vrb_rel_numbers num;
+    uint64_t at = 0;
+    void *instead = cookie(999), *got;
+    uint32_t n = 0, resent = 0;
+
+    (void)state;
+    begin(&f, NULL);
+    send_some(&f, 8);
+    assert_int_equal(acked(&f, 0, 7, 0x22), 2); /* 2 and 6 */
+    while ((got = vrb_rel_replace(&f.rel, instead, &at)) != NULL) {
+        assert_true(got != instead && got != cookie(2) && got != cookie(6));
+        n++;
+    }
+    assert_int_equal(n, 6);
+    assert_int_equal(vrb_rel_outstanding(&f.rel), 6);
+    at = 0;
+    assert_null(vrb_rel_replace(&f.rel, instead, &at));
+    vrb_rel_revive(&f.rel, f.now);
+    for (int i = 0; i < 20 && resent < 6; i++) {
+        f.now += SEC;
+        (void)vrb_rel_on_timer(&f.rel, f.now);
+        while ((got = vrb_rel_resend(&f.rel, f.now, &num)) != NULL) {
+            assert_ptr_equal(got, instead);
+            assert_true(num.dseq - START < 8 && num.dseq - START != 2 && num.dseq - START != 6);
+            resent++;
+        }
+    }
+    assert_true(resent >= 6);
+    assert_int_equal(acked(&f, 8, (uint32_t)f.rel.tx.next_pn - 1 - START, 0), 6);
+    assert_int_equal(vrb_rel_outstanding(&f.rel), 0);
+    end(&f);
+}
+
+/* A number is told from those that have not arrived without being taken. */
+static void looking_takes_nothing(void **state)
+{
+    struct vrb_rel_rx rx;
+    enum vrb_rel_order order;
+
+    (void)state;
+    vrb_rel_rx_init(&rx, UINT32_MAX - 3);
+    for (uint32_t i = 0; i < 3000; i++) {
+        uint32_t dseq = UINT32_MAX - 3 + i;
+
+        assert_false(vrb_rel_rx_has(&rx, dseq));
+        assert_false(vrb_rel_rx_has(&rx, dseq + 5));
+        if (i % 3 != 1) {
+            assert_int_equal(vrb_rel_rx_take(&rx, dseq, &order), VRB_REL_NEW);
+            assert_true(vrb_rel_rx_has(&rx, dseq));
+        } else { /* late by one */
+            assert_int_equal(vrb_rel_rx_take(&rx, dseq + 1, &order), VRB_REL_NEW);
+            assert_false(vrb_rel_rx_has(&rx, dseq));
+            assert_int_equal(vrb_rel_rx_take(&rx, dseq, &order), VRB_REL_NEW);
+            assert_true(vrb_rel_rx_has(&rx, dseq) && vrb_rel_rx_has(&rx, dseq + 1));
+            i++;
+        }
+    }
+    assert_true(vrb_rel_rx_has(&rx, UINT32_MAX - 3));
+}
+
 /* ---- receiving ------------------------------------------------------------------------------- */
 
 /* The window against a model that remembers everything. */
@@ -352,6 +416,8 @@ int main(void)
         cmocka_unit_test(pool_gives_and_takes),
         cmocka_unit_test(idle_peers_hold_nothing),
         cmocka_unit_test(empty_pool_means_no_room),
+        cmocka_unit_test(given_up_packets_keep_their_numbers),
+        cmocka_unit_test(looking_takes_nothing),
         cmocka_unit_test(window_tells_new_from_duplicate),
         cmocka_unit_test(acknowledgements_are_delayed_or_not),
         cmocka_unit_test(refused_packets_change_nothing),

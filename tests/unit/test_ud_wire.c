@@ -124,7 +124,8 @@ static void refused(void **state)
 
         vrb_ud_put(p, &h, &ack);
         p[0] = (uint8_t)first;
-        int good = first == 0x11 || first == 0x12 || first == 0x14; /* SEGMENT lacks a length */
+        /* SEGMENT lacks a length */
+        int good = first == 0x11 || first == 0x12 || first == 0x14 || first == 0x16;
         size_t len = VRB_UD_HDR_SIZE + VRB_UD_ACK_SIZE + (first == 0x12 ? 8 : 0);
 
         assert_int_equal(vrb_ud_get(p, len, &out), good ? VRB_OK : VRB_ERR_MALFORMED);
@@ -142,6 +143,15 @@ static void refused(void **state)
         p[1] = (uint8_t)flags;
         assert_int_equal(vrb_ud_get(p, 100, &out), flags < 8 ? VRB_OK : VRB_ERR_MALFORMED);
     }
+    /* A VOID with a payload, or with a tag of no meaning. */
+    struct vrb_ud_hdr nothing = {.kind = VRB_UD_VOID, .tag = 1};
+
+    vrb_ud_put(p, &nothing, NULL);
+    assert_int_equal(vrb_ud_get(p, VRB_UD_HDR_SIZE, &out), VRB_OK);
+    assert_int_equal(vrb_ud_get(p, VRB_UD_HDR_SIZE + 1, &out), VRB_ERR_MALFORMED);
+    nothing.tag = 2;
+    vrb_ud_put(p, &nothing, NULL);
+    assert_int_equal(vrb_ud_get(p, VRB_UD_HDR_SIZE, &out), VRB_ERR_MALFORMED);
     /* An ACK without an ack block, or with a payload. */
     struct vrb_ud_hdr h = {.kind = VRB_UD_ACK};
 
