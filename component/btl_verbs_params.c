@@ -33,6 +33,10 @@ static const struct number numbers[] = {
     {"peer_timeout",
      "Seconds without any acknowledgement of datagrams after which a peer is given up (0: never).",
      WORD(peer_timeout), OPAL_INFO_LVL_4},
+    {"port_timeout",
+     "Seconds that a port may be down while datagrams wait for it, before their peers are given up "
+     "(0: for ever).",
+     WORD(port_timeout), OPAL_INFO_LVL_4},
     {"promote_after",
      "With " PREFIX "mode auto: messages to a peer before it is connected over RC.",
      WORD(promote_after), OPAL_INFO_LVL_4},

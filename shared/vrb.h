@@ -58,6 +58,8 @@ struct vrb_config {
     uint32_t ud_buffers;      /* receive buffers of the UD QP (one MTU each) */
     uint32_t peer_timeout;    /* seconds without any acknowledgement of datagrams until the peer is
                                * given up; 0 = never */
+    uint32_t port_timeout;    /* seconds that our port may be down while datagrams wait for it, until
+                               * their peers are given up; 0 = for ever */
     uint32_t promote_after;   /* auto: messages to a peer before it is connected over RC */
     uint32_t max_rc;          /* auto: RC connections at the most */
     uint32_t connect_timeout; /* seconds until an unanswered handshake is given up */

@@ -200,6 +200,38 @@ static void peer_is_dead(struct vrb_dgram *d, uint64_t now)
     vrb_peer_fail(d->peer, VRB_ERR_TIMEOUT, &f);
 }
 
+static struct vrb_dgram *find_waiting(struct vrb_list *active)
+{
+    for (struct vrb_list *l = active->next; l != active; l = l->next) {
+        struct vrb_dgram *d = vrb_container_of(l, struct vrb_dgram, active_link);
+
+        if (!d->peer->failed && vrb_rel_outstanding(&d->rel) > 0) {
+            return d;
+        }
+    }
+    return NULL;
+}
+
+void vrb_dgram_port_lost(struct vrb_rail *rail, double seconds)
+{
+    struct vrb_dgram *d;
+
+    while (rail->dgram != NULL && (d = find_waiting(&rail->dgram->active)) != NULL) {
+        struct vrb_failure f;
+
+        vrb_failure_init(&f, "sending");
+        f.unacked = vrb_rel_outstanding(&d->rel);
+        f.port_down = 1;
+        f.seconds = seconds;
+        vrb_peer_fail(d->peer, VRB_ERR_TIMEOUT, &f);
+    }
+}
+
+int vrb_dgram_waits(const struct vrb_rail *rail)
+{
+    return rail->dgram != NULL && find_waiting(&rail->dgram->active) != NULL;
+}
+
 static void run_timer(struct vrb_dgram *d, uint64_t now)
 {
     vrb_rel_set_buffers(&d->rel, share(d->peer->rail));

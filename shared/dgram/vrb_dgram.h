@@ -77,6 +77,7 @@ struct vrb_dgram {
     uint32_t next_msg;
     uint32_t payload;    /* bytes per packet on this path */
     uint8_t heard;       /* the peer knows us */
+    uint8_t arrived;     /* something came from it since the last vrb_dgram_probe() */
     uint8_t introduced;  /* at least once */
     uint8_t broken;      /* numbers were given up without a word: not to be gone on with */
     int status;          /* what unfinished messages end with */
@@ -133,6 +134,15 @@ int vrb_dgram_progress(struct vrb_rail *rail, int idle);
 
 /* Completes everything in flight or half sent with an error. */
 void vrb_dgram_abandon(struct vrb_peer *peer, int status);
+
+/* Our port has been down for so long: gives up the peers for whom datagrams wait. Calls back. */
+void vrb_dgram_port_lost(struct vrb_rail *rail, double seconds);
+
+/* Something waits for acknowledgements or for room. */
+int vrb_dgram_waits(const struct vrb_rail *rail);
+
+/* Asks a peer that was silent since the last call for a sign of life. */
+void vrb_dgram_probe(struct vrb_peer *peer);
 
 /* Nothing is in flight or half sent, and nothing is left to acknowledge. */
 int vrb_dgram_is_settled(struct vrb_peer *peer);

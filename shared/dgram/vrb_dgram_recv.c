@@ -168,7 +168,7 @@ void vrb_dgram_recv(struct vrb_rail *rail, const struct ibv_wc *wc, uint8_t *p, 
         rail->stats.ud_stale++;
         return;
     }
-    d->heard = 1;
+    d->heard = d->arrived = 1;
     if (pkt.hdr.flags & VRB_UD_HAS_ACK) {
         take_ack(d, &pkt.ack, now);
     }

@@ -205,6 +205,27 @@ int vrb_dgram_send_copy(struct vrb_peer *peer, uint8_t tag, const void *hdr, uin
     return VRB_OK;
 }
 
+void vrb_dgram_probe(struct vrb_peer *peer)
+{
+    struct vrb_rail *rail = peer->rail;
+    struct vrb_dgram *d = peer->dgram;
+    uint64_t now = vrb_clock_ns();
+    struct vrb_buf *pkt;
+
+    if (d == NULL || rail->cfg.peer_timeout == 0 || peer->failed) {
+        return;
+    }
+    /* What is on its way already will tell as well. */
+    if (!d->arrived && vrb_rel_outstanding(&d->rel) == 0 && may_send_new(d, now)) {
+        pkt = new_packet(d, &rail->dgram->part, VRB_UD_VOID);
+        if (pkt != NULL) {
+            send_new(d, pkt, now);
+            vrb_dgram_touch(d);
+        }
+    }
+    d->arrived = 0;
+}
+
 /* The next packet of the message that is being sent. Returns 0 when there is no packet buffer. */
 static int send_message_part(struct vrb_dgram *d, uint64_t now)
 {

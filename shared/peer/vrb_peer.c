@@ -453,7 +453,11 @@ void vrb_peer_probe(struct vrb_rail *rail)
 
         next = l->next;
         if (peer->rx_seq == peer->probe_seq) {
-            vrb_rc_probe(peer);
+            if (peer->up) {
+                vrb_rc_probe(peer);
+            } else {
+                vrb_dgram_probe(peer);
+            }
             if (!vrb_list_linked(next) && next != &rail->peers) {
                 return; /* a callback took it off the list: the rest waits for the next call */
             }

@@ -48,6 +48,7 @@ struct vrb_ud {
     uint64_t broke_at, works_since;
     uint64_t wait, next_try; /* how long, and when, to try again */
     uint64_t next_look;
+    uint64_t down_since;          /* the port was seen to be down, 0 = it is not */
     uint32_t seen, posted_before; /* `arrived` and `posted` at the last look */
 };
 

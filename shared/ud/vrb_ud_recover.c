@@ -211,16 +211,37 @@ void vrb_ud_recover(struct vrb_rail *rail)
     }
 }
 
+/* Whether the port is up. When it is not, and for too long, what waits is given up. */
+static int look_at_port(struct vrb_rail *rail, uint64_t now)
+{
+    uint64_t most = rail->cfg.port_timeout * VRB_NS_PER_S;
+    struct vrb_ud *ud = rail->ud;
+    struct ibv_port_attr attr;
+
+    if (ibv_query_port(rail->ctx, rail->port.port, &attr) != 0 || attr.state == IBV_PORT_ACTIVE) {
+        ud->down_since = 0;
+        return 1;
+    }
+    if (ud->down_since == 0) {
+        ud->down_since = now;
+    } else if (most > 0 && now - ud->down_since >= most) {
+        vrb_dgram_port_lost(rail, (double)(now - ud->down_since) / 1e9);
+    }
+    return 0;
+}
+
 void vrb_ud_look(struct vrb_rail *rail, uint64_t now)
 {
     struct vrb_ud *ud = rail->ud;
 
-    if (ud->state != VRB_UD_WORKS || now < ud->next_look) {
+    if (now < ud->next_look) {
         return;
     }
     ud->next_look = now + LOOK_NS;
-    if (ud->seen == ud->arrived &&
-        (ud->posted != ud->posted_before || ud->completed != ud->posted)) {
+    if (ud->seen != ud->arrived) {
+        ud->down_since = 0;
+    } else if ((vrb_dgram_waits(rail) || ud->posted != ud->posted_before) &&
+               look_at_port(rail, now)) {
         (void)vrb_ud_is_broken(rail, "found in error");
     }
     ud->seen = ud->arrived;

@@ -25,6 +25,7 @@ void vrb_config_defaults(struct vrb_config *cfg)
     cfg->mode = VRB_MODE_RC;
     cfg->ud_buffers = 512;
     cfg->peer_timeout = 0;
+    cfg->port_timeout = 60;
     cfg->promote_after = 32;
     cfg->max_rc = 256;
     cfg->keepalive = 5;
@@ -71,6 +72,7 @@ void vrb_config_clamp(struct vrb_config *cfg, const char *prefix)
     cfg->mode = (uint8_t)clamp(p, "mode", cfg->mode, VRB_MODE_RC, VRB_MODE_AUTO);
     cfg->ud_buffers = clamp(p, "ud_buffers", cfg->ud_buffers, 64, 16384);
     cfg->peer_timeout = clamp(p, "peer_timeout", cfg->peer_timeout, 0, 86400 * 365);
+    cfg->port_timeout = clamp(p, "port_timeout", cfg->port_timeout, 0, 86400);
     cfg->promote_after = clamp(p, "promote_after", cfg->promote_after, 1, 1u << 30);
     cfg->max_rc = clamp(p, "max_rc", cfg->max_rc, 0, 1u << 20);
     cfg->connect_timeout = clamp(p, "connect_timeout", cfg->connect_timeout, 1, 86400);

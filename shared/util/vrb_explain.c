@@ -306,6 +306,11 @@ static void put_wireup_advice(struct vrb_text *t, const struct vrb_failure *f)
 
 static void put_silence_advice(struct vrb_text *t, const struct vrb_failure *f)
 {
+    if (f->port_down) {
+        vrb_text_block(t, "cause:", "the link is down, and what is to be sent waits for it");
+        put_path_advice(t, f, "A link that needs longer to come back needs a longer port_timeout.");
+        return;
+    }
     if (f->heard) {
         vrb_text_block(
             t, "cause:",
@@ -349,9 +354,12 @@ const char *vrb_explain(const struct vrb_failure *f, char *buf, size_t len)
     int decoded = f->wireup != VRB_WU_FAIL_NONE || f->wc_status >= 0;
 
     vrb_text_put(&t, "%s failed: ", f->what ? f->what : "communication");
-    if (f->unacked > 0) {
-        vrb_text_put(&t, "%u datagrams were not acknowledged for %.0f s (peer_timeout)", f->unacked,
+    if (f->unacked > 0 && f->port_down) {
+        vrb_text_put(&t, "the port of this end has been down for %.0f s (port_timeout)",
                      f->seconds);
+    } else if (f->unacked > 0) {
+        vrb_text_put(&t, "%u datagram%s not acknowledged for %.0f s (peer_timeout)", f->unacked,
+                     f->unacked == 1 ? " was" : "s were", f->seconds);
     } else if (f->wireup != VRB_WU_FAIL_NONE && !f->broken) {
         put_wireup(&t, f);
     } else if (f->wc_status >= 0) {

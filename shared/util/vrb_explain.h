@@ -32,6 +32,7 @@ struct vrb_failure {
     uint32_t hellos;    /* sent before giving up */
     double seconds;     /* how long it was tried (handshake), or silent (datagrams) */
     uint32_t unacked;   /* datagrams that the peer never acknowledged; 0: it is not about that */
+    uint8_t port_down;  /* ... because the port of this end is down */
     const char *what;   /* what was being done: "sending", "RDMA read of 1048576 bytes", ... */
     const char *detail; /* anything else in words (a system error), or NULL */
     int status;         /* enum vrb_status: chooses the advice where only words are known */

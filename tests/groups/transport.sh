@@ -60,5 +60,19 @@ for link in ib roce; do
     tap_run "datagram peers dropped and made again ($link)" 90 unruly --link $link again cut
     tap_run "processes that start anew ($link)" 60 unruly --link $link restart
 done
+tap_run "a peer that stops while we only wait" 60 lives silent
+tap_run "a port that stays down" 60 lives port
+tap_run "a port that stays down, and breaks what sends" 60 breaking port
+
+peers() {
+    SOFTHCA_FABRIC=transport-$$ SOFTHCA_HOST=node0 LD_PRELOAD=$BUILD/.libs/libsofthca.so \
+        "$BUILD/benchmarks/vrb_peers" "$@"
+}
+tap_run "16384 peers are made" 60 peers
+# Columns: peers, idle, active, RC, registered.
+tap_run "... each takes less than 2 KiB, 4 KiB when active, and registers nothing" 5 awk '
+    NR == 2 { registered = $5 }
+    $1 ~ /^[0-9]+$/ { n++; if ($2 > 2048 || $3 > 4096) bad = 1; if ($NF != registered) bad = 1 }
+    END { exit bad || n != 4 }' "$TAP_OUT"
 
 tap_done

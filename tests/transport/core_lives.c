@@ -5,7 +5,7 @@
  * Two rails of one process, like core_pair, but each message has a number, and each arrival is
  * counted. Prints TAP; exits non-zero if a case failed, 77 without a usable port.
  *   core_lives [--mode ud|auto] [--link ib|roce] [--ctl PATH] CASE...
- * CASE: down (needs --ctl: softhca-ctl), again, restart. */
+ * CASE: down, port (both need --ctl: softhca-ctl), again, cut, restart, silent. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +32,7 @@ static struct vrb_config cfg;
 static const struct vrb_port *the_port;
 static const char *ctl;
 static int cases, failures;
+static char last_text[2048];
 
 static void report(int ok, const char *name)
 {
@@ -75,7 +76,8 @@ static void on_failed(void *ctx, struct vrb_peer *peer, int status, const char *
     (void)peer;
     (void)status;
     e->failed++;
-    printf("# failed: %s\n", text == NULL ? "(quiet)" : text);
+    snprintf(last_text, sizeof(last_text), "%s", text == NULL ? "(quiet)" : text);
+    printf("# failed: %s\n", last_text);
 }
 
 static void make_peer(struct end *e)
@@ -354,6 +356,72 @@ static void case_restart(void)
     report(ok, "a process starts anew: nothing of its earlier life counts");
 }
 
+/* Runs end 0 alone until it has reported a failure. Returns the seconds it took, -1: never. */
+static double wait_for_failure(void)
+{
+    uint64_t begin = vrb_clock_ns();
+
+    while (ends[0].failed == 0 && vrb_clock_ns() - begin < LIMIT_S * VRB_NS_PER_S) {
+        vrb_rail_progress(ends[0].rail);
+    }
+    return ends[0].failed == 0 ? -1 : (double)(vrb_clock_ns() - begin) / 1e9;
+}
+
+static void close_both(void)
+{
+    for (int i = 0; i < 2; i++) {
+        if (ends[i].rail != NULL) {
+            vrb_rail_close(ends[i].rail, 100);
+        }
+        ends[i].rail = NULL;
+        ends[i].peer = NULL;
+    }
+}
+
+/* The other process stops for good; this one has sent all that it had to, and only waits. */
+static void case_silent(void)
+{
+    double took;
+
+    close_both();
+    cfg.peer_timeout = 2;
+    cfg.keepalive = 1;
+    start();
+    send_some(&ends[0], 20);
+    send_some(&ends[1], 20);
+    report(all_once(), "both ends talk");
+    progress_for(3500);
+    report(all_once(), "silence of a peer that answers is no failure");
+    took = wait_for_failure();
+    printf("# after %.1f s\n", took);
+    report(took > 1.5 && ends[0].failed == 1 && strstr(last_text, "peer_timeout") != NULL,
+           "a peer that answers no more is given up, once, though nothing was sent to it");
+    close_both();
+}
+
+/* The port goes down for good. */
+static void case_port(void)
+{
+    double took;
+
+    close_both();
+    cfg.peer_timeout = 0;
+    cfg.port_timeout = 2;
+    start();
+    send_some(&ends[0], 20);
+    report(all_once(), "messages arrive");
+    set_port("down");
+    progress_for(3500);
+    report(ends[0].failed == 0 && ends[1].failed == 0, "a port that nothing waits for may be down");
+    send_some(&ends[0], 20);
+    took = wait_for_failure();
+    printf("# after %.1f s\n", took);
+    report(took > 0 && ends[0].failed == 1 && strstr(last_text, "port_timeout") != NULL,
+           "a port that stays down ends what waits for it");
+    set_port("up");
+    close_both();
+}
+
 static void say(enum vrb_log_level level, const char *text)
 {
     printf("# log %d: %s\n", level, text);
@@ -416,15 +484,15 @@ int main(int argc, char **argv)
             case_cut();
         } else if (strcmp(argv[i], "restart") == 0) {
             case_restart();
+        } else if (strcmp(argv[i], "silent") == 0) {
+            case_silent();
+        } else if (strcmp(argv[i], "port") == 0) {
+            case_port();
         } else {
             return 2;
         }
     }
-    for (int i = 0; i < 2; i++) {
-        if (ends[i].rail != NULL) {
-            vrb_rail_close(ends[i].rail, 100);
-        }
-    }
+    close_both();
     printf("1..%d\n", cases);
     free(ports);
     return failures != 0;

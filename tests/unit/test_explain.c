@@ -306,6 +306,15 @@ static void silent_datagrams(void **state)
                      heard ? "heard" : "never heard");
             record(heading, text);
         }
+        struct vrb_failure f = failure(links[l]);
+        char heading[80];
+
+        f.what = "sending";
+        f.unacked = 17;
+        f.port_down = 1;
+        assert_non_null(strstr(explain(&f), "has been down for 60 s (port_timeout)"));
+        snprintf(heading, sizeof(heading), "%s, port down, datagrams wait", link_name(links[l]));
+        record(heading, explain(&f));
     }
 }
 
