@@ -34,7 +34,8 @@ struct mca_btl_verbs_proc;
 struct mca_btl_verbs_params {
     char *if_include, *if_exclude;
     bool show_map;
-    int mode; /* enum vrb_mode */
+    int mode;    /* enum vrb_mode */
+    int carrier; /* enum vrb_carrier */
 };
 
 struct mca_btl_verbs_component {
@@ -81,6 +82,8 @@ struct mca_btl_verbs_proc {
     unsigned refs; /* endpoints and users at this moment; under component.lock */
     int num_addresses;
     struct vrb_address addresses[VRB_MAX_RAILS];
+    uint8_t tcp[VRB_TCP_PACKED_MAX]; /* where it answers handshakes over TCP */
+    uint8_t tcp_len;
     int map[VRB_MAX_RAILS]; /* remote rail for each of ours, or -1 */
     const char *why;        /* why map has no entry at all */
     char host[64];
@@ -151,9 +154,9 @@ int mca_btl_verbs_module_finalize(mca_btl_base_module_t *btl);
 
 /* Publishes component.addresses. */
 int mca_btl_verbs_modex_send(void);
-/* Fetches what a process published. Returns the number of addresses, or 0 with the reason. */
-int mca_btl_verbs_modex_recv(const opal_proc_t *proc, struct vrb_address *addresses,
-                             const char **why);
+/* Fetches what a process published into its entry. Returns the number of addresses, or 0 with the
+ * reason. */
+int mca_btl_verbs_modex_recv(struct mca_btl_verbs_proc *proc, const char **why);
 
 /* ---- btl_verbs_proc.c ---- */
 

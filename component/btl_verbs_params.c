@@ -141,6 +141,26 @@ static void mode_register(const mca_base_component_t *me, struct mca_btl_verbs_p
     }
 }
 
+static void carrier_register(const mca_base_component_t *me, struct mca_btl_verbs_params *params,
+                             int by_default)
+{
+    static const mca_base_var_enum_value_t carriers[] = {
+        {VRB_CARRIER_AUTO, "auto"}, {VRB_CARRIER_TCP, "tcp"}, {0, NULL}};
+    mca_base_var_enum_t *names = NULL;
+
+    params->carrier = by_default;
+    (void)mca_base_var_enum_create(PREFIX "wireup", carriers, &names);
+    (void)mca_base_component_var_register(
+        me, "wireup",
+        "What carries the handshake that makes connections. auto: a UD queue pair, or TCP where "
+        "the device has none. tcp: TCP, which leaves " PREFIX "mode rc only.",
+        MCA_BASE_VAR_TYPE_INT, names, 0, 0, OPAL_INFO_LVL_5, MCA_BASE_VAR_SCOPE_ALL_EQ,
+        &params->carrier);
+    if (names != NULL) {
+        OBJ_RELEASE(names);
+    }
+}
+
 void mca_btl_verbs_params_register(struct mca_btl_verbs_params *params)
 {
     const mca_base_component_t *me = &mca_btl_verbs_component.super.btl_version;
@@ -169,6 +189,7 @@ void mca_btl_verbs_params_register(struct mca_btl_verbs_params *params)
         &params->show_map);
     vrb_config_defaults(&defaults);
     mode_register(me, params, defaults.mode);
+    carrier_register(me, params, defaults.carrier);
     for (i = 0; i < NUMBERS; i++) {
         values[i] = field_get(&numbers[i], &defaults);
         (void)mca_base_component_var_register(
@@ -208,6 +229,7 @@ void mca_btl_verbs_params_config(mca_btl_base_module_t *module, struct vrb_confi
         field_set(&numbers[i], cfg, values[i]);
     }
     cfg->mode = (uint8_t)mca_btl_verbs_component.params.mode;
+    cfg->carrier = (uint8_t)mca_btl_verbs_component.params.carrier;
     size_clamp("max_send_size", &module->btl_max_send_size, cfg->recv_size, MIN_PACKET, MAX_PACKET);
     size_clamp("eager_limit", &module->btl_eager_limit, MCA_BTL_VERBS_EAGER, MIN_EAGER,
                module->btl_max_send_size);

@@ -44,7 +44,7 @@ static void pair_rails(struct mca_btl_verbs_proc *p)
         p->why = "it runs on another processor architecture";
         return;
     }
-    p->num_addresses = mca_btl_verbs_modex_recv(p->opal, p->addresses, &p->why);
+    p->num_addresses = mca_btl_verbs_modex_recv(p, &p->why);
     if (p->num_addresses > 0) {
         (void)vrb_choose_pairs(self->addresses, self->num_modules, p->addresses, p->num_addresses,
                                self->name < p->name, p->map, &p->why);
@@ -165,6 +165,13 @@ static mca_btl_verbs_endpoint_t *endpoint_get(mca_btl_verbs_module_t *module,
     rc = vrb_peer_create(module->rail, p->name, p->host, p->name & UINT32_MAX, remote,
                          &p->addresses[remote], mine, &mine->peer, why);
     if (rc != VRB_OK) {
+        free(mine);
+        return NULL;
+    }
+    if (vrb_rail_tcp_port(module->rail) != 0 &&
+        vrb_peer_set_tcp(mine->peer, p->tcp_len > 0 ? p->tcp : NULL, p->tcp_len) != VRB_OK) {
+        *why = "it did not publish where it answers handshakes over TCP";
+        vrb_peer_destroy(mine->peer, 0);
         free(mine);
         return NULL;
     }

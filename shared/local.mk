@@ -76,6 +76,10 @@ libvrb_la_SOURCES = \
 	shared/reliable/vrb_rel_rx.h \
 	shared/reliable/vrb_rel_tx.c \
 	shared/reliable/vrb_rel_tx.h \
+	shared/tcp/vrb_tcp.c \
+	shared/tcp/vrb_tcp.h \
+	shared/tcp/vrb_tcp_address.c \
+	shared/tcp/vrb_tcp_address.h \
 	shared/ud/vrb_ud.c \
 	shared/ud/vrb_ud.h \
 	shared/ud/vrb_ud_hello.c \

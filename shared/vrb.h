@@ -39,29 +39,36 @@ enum vrb_mode {
     VRB_MODE_AUTO = 2, /* datagrams first, RC for busy peers */
 };
 
+/* What carries the handshake. */
+enum vrb_carrier {
+    VRB_CARRIER_AUTO = 0, /* a UD QP where the device has them, else TCP */
+    VRB_CARRIER_TCP = 1,  /* TCP: then there is mode rc only */
+};
+
 struct vrb_config {
-    uint32_t recv_size;       /* payload bytes of one receive buffer: the longest packet */
-    uint32_t recv_buffers;    /* receive buffers of the shared queue (SRQ) */
-    uint32_t credits;         /* packets one peer may have in flight towards us */
-    uint32_t sq_depth;        /* work requests one peer's send queue holds */
-    uint32_t max_inline;      /* bytes sent inline at the most; the device may grant less */
-    uint32_t send_buffers;    /* full-size send buffers at the most (they are made on demand) */
-    uint32_t rd_atomic;       /* RDMA reads in flight per connection */
-    uint8_t use_srq;          /* 0: a receive queue per peer even if the device has SRQs */
-    uint8_t ib_timeout;       /* QP timeout: 4.096 us * 2^n (IBTA 9.7.6.1.3) */
-    uint8_t ib_retry_count;   /* 0 .. 7 */
-    uint8_t sl;               /* service level */
-    uint8_t tclass;           /* GRH traffic class; 0: the port's own default, if it has one */
-    uint16_t pkey;            /* partition by its key; 0 = choose (address/vrb_choose.h) */
-    uint8_t threads;          /* take locks */
-    uint8_t mode;             /* enum vrb_mode */
-    uint32_t ud_buffers;      /* receive buffers of the UD QP (one MTU each) */
-    uint32_t peer_timeout;    /* seconds without any acknowledgement of datagrams until the peer is
-                               * given up; 0 = never */
-    uint32_t port_timeout;    /* seconds that our port may be down while datagrams wait for it, until
-                               * their peers are given up; 0 = for ever */
-    uint32_t promote_after;   /* auto: messages to a peer before it is connected over RC */
-    uint32_t max_rc;          /* auto: RC connections at the most */
+    uint32_t recv_size;     /* payload bytes of one receive buffer: the longest packet */
+    uint32_t recv_buffers;  /* receive buffers of the shared queue (SRQ) */
+    uint32_t credits;       /* packets one peer may have in flight towards us */
+    uint32_t sq_depth;      /* work requests one peer's send queue holds */
+    uint32_t max_inline;    /* bytes sent inline at the most; the device may grant less */
+    uint32_t send_buffers;  /* full-size send buffers at the most (they are made on demand) */
+    uint32_t rd_atomic;     /* RDMA reads in flight per connection */
+    uint8_t use_srq;        /* 0: a receive queue per peer even if the device has SRQs */
+    uint8_t ib_timeout;     /* QP timeout: 4.096 us * 2^n (IBTA 9.7.6.1.3) */
+    uint8_t ib_retry_count; /* 0 .. 7 */
+    uint8_t sl;             /* service level */
+    uint8_t tclass;         /* GRH traffic class; 0: the port's own default, if it has one */
+    uint16_t pkey;          /* partition by its key; 0 = choose (address/vrb_choose.h) */
+    uint8_t threads;        /* take locks */
+    uint8_t mode;           /* enum vrb_mode */
+    uint8_t carrier;        /* enum vrb_carrier */
+    uint32_t ud_buffers;    /* receive buffers of the UD QP (one MTU each) */
+    uint32_t peer_timeout;  /* seconds without any acknowledgement of datagrams until the peer is
+                             * given up; 0 = never */
+    uint32_t port_timeout;  /* seconds that our port may be down while datagrams wait for it, until
+                             * their peers are given up; 0 = for ever */
+    uint32_t promote_after; /* auto: messages to a peer before it is connected over RC */
+    uint32_t max_rc;        /* auto: RC connections at the most */
     uint32_t connect_timeout; /* seconds until an unanswered handshake is given up */
     uint32_t recover_timeout; /* seconds from the break of a connection to giving its repair up;
                                * 0: it is not tried */
@@ -145,6 +152,14 @@ void vrb_rail_close(struct vrb_rail *rail, unsigned ms);
 /* Returns the number of events handled (0 = idle). Re-entrant from callbacks. */
 int vrb_rail_progress(struct vrb_rail *rail);
 
+/* Packs where n rails of this process answer handshakes over TCP, for all peers to know
+ * (vrb_peer_set_tcp()). Returns the bytes used, at most VRB_TCP_PACKED_MAX; 0 when no rail does;
+ * VRB_ERR_ARG if buf is too short. */
+#define VRB_TCP_PACKED_MAX 255
+int vrb_rail_tcp_pack(struct vrb_rail *const *rails, int n, uint8_t *buf, size_t len);
+/* The port that this rail listens on; 0 when its handshakes go over a UD QP. */
+uint16_t vrb_rail_tcp_port(const struct vrb_rail *rail);
+
 const struct vrb_address *vrb_rail_address(const struct vrb_rail *rail);
 const struct vrb_port *vrb_rail_port(const struct vrb_rail *rail);
 /* The settings in force after asking the device (inline, depths). */
@@ -179,6 +194,11 @@ struct vrb_stats *vrb_rail_stats(struct vrb_rail *rail);
 int vrb_peer_create(struct vrb_rail *rail, uint64_t name, const char *host, uint64_t rank,
                     int remote_rail, const struct vrb_address *remote, void *user,
                     struct vrb_peer **peer, const char **why);
+
+/* Tells where the peer's process answers over TCP: what it packed (NULL: nothing). To be called
+ * before the first message when vrb_rail_tcp_port() is not 0. VRB_OK; VRB_ERR_UNREACH: it does not
+ * answer there; VRB_ERR_MALFORMED, VRB_ERR_NOMEM. */
+int vrb_peer_set_tcp(struct vrb_peer *peer, const uint8_t *packed, size_t len);
 
 /* Lets queued messages leave for at most `ms` milliseconds (progressing), then drops the peer. */
 void vrb_peer_destroy(struct vrb_peer *peer, unsigned ms);

@@ -68,8 +68,8 @@ size_t vrb_address_packed_max(int n)
 static int is_sane(const struct vrb_address *a)
 {
     if (a->mtu < MTU_MIN || a->mtu > MTU_MAX || a->lmc > LMC_MAX || a->num_gids > VRB_MAX_GIDS ||
-        a->num_pkeys > VRB_MAX_PKEYS || a->ud_qpn < QPN_UD_MIN || a->ud_qpn > QPN_MAX ||
-        a->recv_size == 0) {
+        a->num_pkeys > VRB_MAX_PKEYS || (a->ud_qpn != 0 && a->ud_qpn < QPN_UD_MIN) ||
+        a->ud_qpn > QPN_MAX || a->recv_size == 0) {
         return 0;
     }
     switch (a->link) {

@@ -60,7 +60,7 @@ struct vrb_address {
     uint8_t num_pkeys;    /* 0 .. VRB_MAX_PKEYS */
     uint16_t lid;         /* IB: base LID, host byte order; 0 on RoCE */
     uint16_t pkey;        /* partition key in use; bit 15 = full member */
-    uint32_t ud_qpn;      /* 24 bits: the UD QP that takes the handshake */
+    uint32_t ud_qpn;      /* 24 bits: the UD QP that takes the handshake; 0 = TCP does */
     uint64_t nonce;       /* random: this incarnation of the rail (wire/vrb_ud_wire.h) */
     uint32_t qkey;        /* Q_Key of that QP: random, so that only peers told of it reach it */
     uint32_t recv_size;   /* payload bytes that fit one receive buffer (RC eager) */

@@ -11,6 +11,7 @@
 #include "peer/vrb_path.h"
 #include "peer/vrb_retired.h"
 #include "rc/vrb_rc.h"
+#include "tcp/vrb_tcp.h"
 #include "ud/vrb_ud.h"
 
 /* An unanswered HELLO is repeated after 4 ms (a scheduler tick on a busy peer), then ever more
@@ -58,6 +59,11 @@ int vrb_peer_create(struct vrb_rail *rail, uint64_t name, const char *host, uint
     }
     if (remote->recv_size < rail->cfg.recv_size) {
         *why = "its receive buffers are smaller than our longest packet (max_send_size differs)";
+        rc = VRB_ERR_UNREACH;
+        goto out;
+    }
+    if ((remote->ud_qpn == 0) != (rail->tcp != NULL)) {
+        *why = "one end makes connections over TCP, the other over a UD queue pair (wireup)";
         rc = VRB_ERR_UNREACH;
         goto out;
     }
@@ -517,6 +523,7 @@ void vrb_peer_destroy(struct vrb_peer *peer, unsigned ms)
     vrb_list_remove(&peer->stall_link);
     vrb_map_del(&rail->by_name, vrb_peer_key(peer->name, peer->remote_rail));
     vrb_rc_qp_destroy(peer);
+    vrb_tcp_forget(peer);
     if (vrb_retired_keep(peer)) {
         vrb_unlock(rail);
         return;

@@ -55,6 +55,7 @@ struct vrb_peer {
     struct vrb_address remote;
     struct vrb_path path;
     struct ibv_ah *ah;
+    struct vrb_tcp_peer *tcp; /* where it answers, when handshakes go over TCP */
     uint64_t name, rank;
     uint64_t connect_started; /* ns */
     int remote_rail;

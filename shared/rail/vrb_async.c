@@ -44,7 +44,7 @@ static void qp_event(struct vrb_rail *rail, const struct ibv_async_event *e)
     struct vrb_peer *peer = vrb_map_get(&rail->by_qpn, e->element.qp->qp_num);
     struct vrb_failure f;
 
-    if (e->element.qp == rail->ud->qp) {
+    if (rail->ud->qp != NULL && e->element.qp == rail->ud->qp) {
         vrb_ud_broke(rail, ibv_event_type_str(e->event_type));
         return;
     }

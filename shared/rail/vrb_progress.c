@@ -10,6 +10,7 @@
 #include "dgram/vrb_dgram.h"
 #include "peer/vrb_path.h"
 #include "rc/vrb_rc.h"
+#include "tcp/vrb_tcp.h"
 #include "ud/vrb_ud.h"
 
 /* Calls between two looks around (a power of two below 2^32), and looks around between two at the
@@ -187,6 +188,9 @@ static __attribute__((noinline)) void look_around(struct vrb_rail *rail)
     }
     now = vrb_clock_ns();
     vrb_ud_look(rail, now);
+    if (rail->tcp != NULL) {
+        vrb_tcp_progress(rail, now);
+    }
     if (rail->cfg.keepalive == 0 || rail->closing || now < rail->next_probe) {
         return;
     }

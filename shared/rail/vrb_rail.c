@@ -16,6 +16,7 @@
 #include "peer/vrb_retired.h"
 #include "rail/vrb_fit.h"
 #include "rc/vrb_rc.h"
+#include "tcp/vrb_tcp.h"
 #include "ud/vrb_ud.h"
 #include "util/vrb_explain.h"
 #include "wire/vrb_wire.h"
@@ -389,6 +390,7 @@ void vrb_rail_close(struct vrb_rail *rail, unsigned ms)
         vrb_peer_destroy(vrb_container_of(rail->peers.next, struct vrb_peer, link), 0);
     }
     vrb_retired_clear(rail);
+    vrb_tcp_close(rail);
     vrb_ud_close(rail);
     vrb_dgram_close(rail);
     vrb_regions_clear(&rail->regions);

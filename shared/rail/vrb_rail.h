@@ -115,6 +115,7 @@ struct vrb_rail {
     struct ibv_pd *pd;
     struct ibv_device_attr dev_attr;
     struct vrb_ud *ud;
+    struct vrb_tcp *tcp;          /* carries handshakes when there is no UD QP */
     struct vrb_dgram_rail *dgram; /* modes ud and auto */
     struct vrb_regions regions;   /* memory that puts over datagrams may go to */
     uint32_t rc_count;            /* RC queue pairs */

@@ -12,6 +12,7 @@
 #include "address/vrb_ah.h"
 #include "dgram/vrb_dgram.h"
 #include "peer/vrb_peer.h"
+#include "tcp/vrb_tcp.h"
 #include "ud/vrb_ud_hello.h"
 
 #define UD_HELLOS 32       /* handshakes in flight: as many as hello_busy has bits */
@@ -246,14 +247,49 @@ int vrb_ud_fill(struct vrb_rail *rail)
     return err;
 }
 
+/* No UD QP: nothing is ever posted or reposted here, and handshakes go over TCP. */
+static int open_tcp(struct vrb_rail *rail, const char *why, char *detail, size_t len)
+{
+    struct vrb_ud *ud = rail->ud;
+
+    if (rail->cfg.mode == VRB_MODE_UD) {
+        snprintf(detail, len, "no UD queue pair (%s), which mode ud needs", why);
+        return VRB_ERR_DEVICE;
+    }
+    vrb_log(VRB_LOG_INFO,
+            "%s port %d: no UD queue pair (%s): connections are made over TCP, mode rc",
+            rail->port.dev, rail->port.port, why);
+    if (ud->mr != NULL) {
+        ibv_dereg_mr(ud->mr);
+        rail->stats.reg_bytes -= ud->mem_size;
+    }
+    if (ud->mem != NULL) {
+        munmap(ud->mem, ud->mem_size);
+    }
+    free(ud->free_slots);
+    memset(ud, 0, sizeof(*ud));
+    ud->chain = UINT32_MAX;
+    rail->cfg.mode = VRB_MODE_RC;
+    rail->address.ud_qpn = 0;
+    rail->address.qkey = 0;
+    return vrb_tcp_open(rail, detail, len);
+}
+
 int vrb_ud_open(struct vrb_rail *rail, char *detail, size_t len)
 {
     const char *what = "memory";
     int err = ENOMEM;
 
     rail->ud = calloc(1, sizeof(*rail->ud));
+    if (rail->ud != NULL && rail->cfg.carrier == VRB_CARRIER_TCP) {
+        return open_tcp(rail, "TCP was asked for", detail, len);
+    }
     if (rail->ud != NULL) {
         err = open_qp(rail, &what);
+    }
+    /* Devices say it with different errors. */
+    if (rail->ud != NULL && rail->ud->mr != NULL && rail->ud->qp == NULL && err != ENOMEM) {
+        return open_tcp(rail, strerror(err), detail, len);
     }
     if (err != 0) {
         int no_memory = err == ENOMEM; /* which the caller explains at length */
@@ -355,11 +391,15 @@ int vrb_ud_hello(struct vrb_peer *peer, const struct vrb_hello *h, char *detail,
 {
     struct vrb_rail *rail = peer->rail;
     struct vrb_ud *ud = rail->ud;
-    struct ibv_sge sge = {.length = VRB_HELLO_SIZE, .lkey = ud->mr->lkey};
+    struct ibv_sge sge = {.length = VRB_HELLO_SIZE};
     struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1};
     unsigned slot;
-    int rc = vrb_ud_peer_ah(peer, detail, len);
+    int rc;
 
+    if (rail->tcp != NULL) {
+        return vrb_tcp_hello(peer, h, detail, len);
+    }
+    rc = vrb_ud_peer_ah(peer, detail, len);
     if (rc == VRB_ERR_AGAIN || ud->hello_busy == UINT32_MAX || ud->sq_room <= 0) {
         return VRB_OK;
     }
@@ -367,6 +407,7 @@ int vrb_ud_hello(struct vrb_peer *peer, const struct vrb_hello *h, char *detail,
         return rc;
     }
     slot = (unsigned)__builtin_ctz(~ud->hello_busy);
+    sge.lkey = ud->mr->lkey;
     sge.addr =
         (uintptr_t)(ud->mem + (size_t)ud->recvs * ud->slot_size + (size_t)slot * UD_HELLO_SIZE);
     vrb_hello_put(h, (uint8_t *)(uintptr_t)sge.addr);

@@ -14,6 +14,9 @@ static int source_matches(const struct vrb_peer *peer, const struct ibv_wc *wc, 
     const struct vrb_address *r = &peer->remote;
     uint8_t raw[VRB_GID_LEN];
 
+    if (wc == NULL) {
+        return 1;
+    }
     if (wc->src_qp != r->ud_qpn) {
         return 0;
     }
@@ -61,11 +64,11 @@ static void handle(struct vrb_rail *rail, const struct ibv_wc *wc, const uint8_t
     }
 }
 
-/* The receive slot stays ours until this returns, whatever progresses meanwhile. */
-void vrb_ud_hello_recv(struct vrb_rail *rail, const struct ibv_wc *wc, const uint8_t *grh)
+void vrb_hello_take(struct vrb_rail *rail, const uint8_t *p, size_t len, const struct ibv_wc *wc,
+                    const uint8_t *grh)
 {
     struct vrb_hello h;
-    int rc = vrb_hello_get(grh + VRB_UD_GRH, wc->byte_len - VRB_UD_GRH, &h);
+    int rc = vrb_hello_get(p, len, &h);
 
     if (rc == VRB_OK) {
         handle(rail, wc, grh, &h);
@@ -78,4 +81,10 @@ void vrb_ud_hello_recv(struct vrb_rail *rail, const struct ibv_wc *wc, const uin
     } else {
         rail->stats.hellos_stale++;
     }
+}
+
+/* The receive slot stays ours until this returns, whatever progresses meanwhile. */
+void vrb_ud_hello_recv(struct vrb_rail *rail, const struct ibv_wc *wc, const uint8_t *grh)
+{
+    vrb_hello_take(rail, grh + VRB_UD_GRH, wc->byte_len - VRB_UD_GRH, wc, grh);
 }

@@ -234,7 +234,7 @@ void vrb_ud_look(struct vrb_rail *rail, uint64_t now)
 {
     struct vrb_ud *ud = rail->ud;
 
-    if (now < ud->next_look) {
+    if (now < ud->next_look || ud->qp == NULL) {
         return;
     }
     ud->next_look = now + LOOK_NS;

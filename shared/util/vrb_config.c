@@ -70,6 +70,7 @@ void vrb_config_clamp(struct vrb_config *cfg, const char *prefix)
     cfg->sl = (uint8_t)clamp(p, "sl", cfg->sl, 0, 15);
     cfg->threads = (uint8_t)clamp(p, "threads", cfg->threads, 0, 1);
     cfg->mode = (uint8_t)clamp(p, "mode", cfg->mode, VRB_MODE_RC, VRB_MODE_AUTO);
+    cfg->carrier = (uint8_t)clamp(p, "wireup", cfg->carrier, VRB_CARRIER_AUTO, VRB_CARRIER_TCP);
     cfg->ud_buffers = clamp(p, "ud_buffers", cfg->ud_buffers, 64, 16384);
     cfg->peer_timeout = clamp(p, "peer_timeout", cfg->peer_timeout, 0, 86400 * 365);
     cfg->port_timeout = clamp(p, "port_timeout", cfg->port_timeout, 0, 86400);

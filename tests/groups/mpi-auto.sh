@@ -53,6 +53,14 @@ for link in ib roce; do
     _mpi_case "$what" 6 random --max-size 1M
     _mpi_case "$what" 1 flood --messages 500
 
+    # Devices without datagrams: connections only, made over TCP.
+    printf '[limits]\nno_ud = 1\n' >"$TAP_TMP/no-ud.conf"
+    mpi_options=(--link "$link" --hosts 2 "${mode[@]}" --conf "$TAP_TMP/no-ud.conf" --ranks 4)
+    what="auto, devices without datagrams, $link"
+    _mpi_case "$what" 2 random --counters
+    mpi_counted connections "$what: connections were made"
+    _mpi_case "$what" 1 storm
+
     mpi_killed "auto, killed peer, $link" no --link "$link" "${mode[@]}" --mca btl_verbs_ib_timeout 12 \
         --mca btl_verbs_peer_timeout 6 -- --size 300K
 

@@ -40,6 +40,11 @@ short_queues() {
     SOFTHCA_CONF=$TAP_TMP/short.conf pair "$@"
 }
 
+no_ud() {
+    printf '[limits]\nno_ud = 1\n' >"$TAP_TMP/no-ud.conf"
+    SOFTHCA_CONF=$TAP_TMP/no-ud.conf pair "$@"
+}
+
 for link in ib roce; do
     tap_run "defaults ($link)" 60 pair --link $link
     tap_run "a receive queue per peer ($link)" 60 pair --link $link --no-srq
@@ -48,6 +53,9 @@ for link in ib roce; do
     tap_run "tiny queues of its own, no inline ($link)" 60 \
         pair --link $link --no-srq --sq 4 --credits 2 --inline 0
     tap_run "deferred execution with checked buffers ($link)" 60 deferred --link $link
+    tap_run "handshake over TCP ($link)" 60 pair --link $link --tcp
+    tap_run "a device without datagrams ($link)" 60 no_ud --link $link
+    tap_run "a device without datagrams, mode auto ($link)" 60 no_ud --link $link --mode auto
     tap_run "handshake under loss and duplication ($link)" 60 lossy --link $link
     for mode in ud auto; do
         tap_run "mode $mode ($link)" 60 pair --link $link --mode $mode

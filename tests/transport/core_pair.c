@@ -4,11 +4,16 @@
  * Every byte is checked. Prints one TAP line per case; exits non-zero if one failed, 77 without a
  * usable port. Options choose unusual settings, so that one program covers them all:
  *   core_pair [--mode rc|ud|auto] [--link ib|roce] [--no-srq] [--inline N] [--sq N] [--credits N]
- * [--recv N] */
+ * [--recv N] [--tcp] */
+#include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "util/vrb_clock.h"
 #include "vrb.h"
@@ -93,6 +98,15 @@ static struct vrb_peer *make_peer(struct end *self, struct end *other)
                         vrb_rail_address(other->rail), self, &self->peer, &why) != VRB_OK) {
         printf("# no peer: %s\n", why);
         return NULL;
+    }
+    if (vrb_rail_tcp_port(self->rail) != 0) {
+        uint8_t packed[VRB_TCP_PACKED_MAX];
+        int len = vrb_rail_tcp_pack(&other->rail, 1, packed, sizeof(packed));
+
+        if (len <= 0 || vrb_peer_set_tcp(self->peer, packed, (size_t)len) != VRB_OK) {
+            printf("# nowhere to connect to\n");
+            return NULL;
+        }
     }
     return self->peer;
 }
@@ -183,6 +197,53 @@ static void send_any(struct end *e, uint8_t tag, uint32_t len)
     fill(buf, len, len);
     if (vrb_send_copy(e->peer, tag, buf, hdr, buf + hdr, len - hdr) == VRB_ERR_AGAIN) {
         send_buf(e, tag, len, on_sent_uncounted);
+    }
+}
+
+/* Connects to a rail's port as anybody can, and sends some bytes. */
+static int stranger(const struct end *e, const void *bytes, size_t len)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(vrb_rail_tcp_port(e->rail))};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof(to)) != 0 ||
+        (len > 0 && write(fd, bytes, len) != (ssize_t)len)) {
+        report(0, "a stranger reaches the port");
+        exit(1);
+    }
+    return fd;
+}
+
+/* Streams that no peer sends, before and while the real ones connect. */
+static void case_strangers(void)
+{
+    uint8_t junk[200];
+    int fd[64], closed = 0;
+    uint64_t end = vrb_clock_ns() + LIMIT_S * VRB_NS_PER_S;
+    char c;
+
+    memset(junk, 'V', sizeof(junk));
+    memcpy(junk, "VRBT\1\0\0\0", 8); /* a preamble with the wrong secret, then messages */
+    for (int i = 0; i < 64; i++) {
+        fd[i] = stranger(&ends[i % 2], junk + (i & 4), (size_t)i % 4 * 60);
+        fcntl(fd[i], F_SETFL, O_NONBLOCK);
+    }
+    while (closed < 48 && vrb_clock_ns() < end) { /* those that sent a whole preamble */
+        progress();
+        for (int i = 0; i < 64; i++) {
+            if (fd[i] >= 0 && i % 4 != 0 && recv(fd[i], &c, 1, 0) <= 0 && errno != EAGAIN) {
+                close(fd[i]);
+                fd[i] = -1;
+                closed++;
+            }
+        }
+    }
+    report(closed == 48, "streams that start wrong are closed");
+    for (int i = 0; i < 64; i++) {
+        if (fd[i] >= 0) {
+            close(fd[i]);
+        }
     }
 }
 
@@ -371,6 +432,9 @@ static int run(const struct vrb_port *port)
         report(0, "both see each other");
         return 1;
     }
+    if (vrb_rail_tcp_port(ends[0].rail) != 0) {
+        case_strangers();
+    }
     case_sizes();
     case_completions();
     case_flood();
@@ -396,7 +460,8 @@ int main(int argc, char **argv)
     static const struct option options[] = {
         {"mode", 1, NULL, 'm'},   {"link", 1, NULL, 'l'},    {"no-srq", 0, NULL, 'n'},
         {"inline", 1, NULL, 'i'}, {"sq", 1, NULL, 's'},      {"credits", 1, NULL, 'c'},
-        {"recv", 1, NULL, 'r'},   {"verbose", 0, NULL, 'v'}, {NULL, 0, NULL, 0},
+        {"recv", 1, NULL, 'r'},   {"verbose", 0, NULL, 'v'}, {"tcp", 0, NULL, 't'},
+        {NULL, 0, NULL, 0},
     };
     const struct vrb_port *port;
     struct vrb_port *ports;
@@ -434,6 +499,9 @@ int main(int argc, char **argv)
             break;
         case 'r':
             cfg.recv_buffers = (uint32_t)atoi(optarg);
+            break;
+        case 't':
+            cfg.carrier = VRB_CARRIER_TCP;
             break;
         case 'v':
             vrb_log_set(say, VRB_LOG_DEBUG);
