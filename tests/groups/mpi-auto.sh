@@ -77,4 +77,12 @@ for link in ib roce; do
     _mpi_case "$what" 2 incast --size 80K --window 16
 done
 
+# Many to many; ranks that come late and go early.
+mpi_options=(--link ib --hosts 4 "${mode[@]}" --ranks 16)
+_mpi_case "auto, 16 ranks, ib" 1 collectives --max-size 4K
+mpi_options=(--link roce --hosts 4 "${mode[@]}" --fault "$lossy" --ranks 8)
+what="auto, 8 ranks, lossy, roce"
+_mpi_case "$what" 1 initfini --skew 300
+_mpi_case "$what" 10 sparse
+
 tap_done
