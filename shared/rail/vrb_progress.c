@@ -252,9 +252,9 @@ static __attribute__((noinline)) int run_due(struct vrb_rail *rail, int n)
     if (!vrb_list_empty(&rail->connecting)) {
         n += vrb_peer_timers(rail, vrb_clock_ns(), n == 0);
     }
-    rail->due = rail->refused || rail->ud->state != VRB_UD_WORKS || rail->dgram != NULL || rail->done_head != NULL ||
-                !vrb_list_empty(&rail->connecting) || !vrb_list_empty(&rail->credit_due) ||
-                !vrb_list_empty(&rail->stalled);
+    rail->due = rail->refused || rail->ud->state != VRB_UD_WORKS || rail->dgram != NULL ||
+                rail->done_head != NULL || !vrb_list_empty(&rail->connecting) ||
+                !vrb_list_empty(&rail->credit_due) || !vrb_list_empty(&rail->stalled);
     return n;
 }
 
