@@ -13,7 +13,8 @@
  *   btl_verbs_proc.c       remote processes and endpoints
  *   btl_verbs_send.c       messages out          btl_verbs_recv.c     messages in
  *   btl_verbs_heap.c       memory that the heap gives back, and the cache
- *   btl_verbs_rdma.c       put and get           btl_verbs_memory.c   registration and its cache
+ *   btl_verbs_rdma.c       put and get           btl_verbs_atomic.c   atomic operations
+ *   btl_verbs_memory.c     registration and its cache
  *   btl_verbs_error.c      lost peers            btl_verbs_text.c     what is said to the user
  *   btl_verbs_map.c        which way each connection goes
  *
@@ -201,6 +202,16 @@ void mca_btl_verbs_recv(void *ctx, struct vrb_peer *peer, uint8_t tag, void *dat
 
 /* ---- btl_verbs_rdma.c ---- */
 
+/* What the component keeps with an operation of the core. */
+struct mca_btl_verbs_op {
+    mca_btl_base_rdma_completion_fn_t cbfunc;
+    void *context, *data;
+    void *local_address;
+    mca_btl_base_registration_handle_t *local_handle;
+    mca_btl_verbs_endpoint_t *endpoint;
+    bool own_handle; /* registered here, because the caller did not */
+};
+
 extern const size_t mca_btl_verbs_rdma_user;
 
 int mca_btl_verbs_put(mca_btl_base_module_t *btl, mca_btl_verbs_endpoint_t *endpoint,
@@ -217,13 +228,43 @@ int mca_btl_verbs_get(mca_btl_base_module_t *btl, mca_btl_verbs_endpoint_t *endp
                       void *cbdata);
 void mca_btl_verbs_rdma_complete(struct vrb_rdma *rdma, int status);
 
+/* ---- btl_verbs_atomic.c ---- */
+
+int mca_btl_verbs_atomic_op(mca_btl_base_module_t *btl, mca_btl_verbs_endpoint_t *endpoint,
+                            uint64_t remote_address,
+                            mca_btl_base_registration_handle_t *remote_handle,
+                            mca_btl_base_atomic_op_t what, uint64_t operand, int flags, int order,
+                            mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
+                            void *cbdata);
+int mca_btl_verbs_atomic_fop(mca_btl_base_module_t *btl, mca_btl_verbs_endpoint_t *endpoint,
+                             void *local_address, uint64_t remote_address,
+                             mca_btl_base_registration_handle_t *local_handle,
+                             mca_btl_base_registration_handle_t *remote_handle,
+                             mca_btl_base_atomic_op_t what, uint64_t operand, int flags, int order,
+                             mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
+                             void *cbdata);
+int mca_btl_verbs_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_verbs_endpoint_t *endpoint,
+                               void *local_address, uint64_t remote_address,
+                               mca_btl_base_registration_handle_t *local_handle,
+                               mca_btl_base_registration_handle_t *remote_handle, uint64_t compare,
+                               uint64_t value, int flags, int order,
+                               mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
+                               void *cbdata);
+
 /* ---- btl_verbs_memory.c ---- */
 
 /* What Open MPI carries to the other side byte by byte, possibly unaligned: 4-byte fields only. */
 struct mca_btl_base_registration_handle_t {
     uint32_t lkey, rkey;
-    uint32_t usable; /* 0: the memory could not be registered; put and get decline */
+    uint32_t usable; /* one of the values below */
+    /* osc/rdma lays its counters out behind handles, and they must lie on multiples of 8 bytes for
+     * the device's atomics: so the size of a handle has to be one. */
+    uint32_t reserved;
 };
+#define MCA_BTL_VERBS_UNUSABLE 0 /* the memory could not be registered; put and get decline */
+#define MCA_BTL_VERBS_USABLE 1
+/* Registered for atomics, too: a window, whose user cannot do without RDMA as ob1 can. */
+#define MCA_BTL_VERBS_WINDOW 2
 
 mca_btl_base_registration_handle_t *mca_btl_verbs_register_mem(mca_btl_base_module_t *btl,
                                                                mca_btl_verbs_endpoint_t *endpoint,
@@ -258,6 +299,9 @@ void mca_btl_verbs_rail_lost(void *ctx, struct vrb_rail *rail, const char *text)
 /* A send or an RDMA operation failed: completes it, now or after the loss was reported. */
 void mca_btl_verbs_send_failed(mca_btl_verbs_endpoint_t *endpoint, struct vrb_buf *buf);
 void mca_btl_verbs_rdma_failed(mca_btl_verbs_endpoint_t *endpoint, struct vrb_rdma *rdma);
+/* A one-sided operation needs a connection and the peer can have none: ends the job, for osc/rdma
+ * does not look at errors and would go on with wrong data. */
+void mca_btl_verbs_onesided_refused(mca_btl_verbs_endpoint_t *endpoint, struct vrb_rdma *rdma);
 
 /* ---- btl_verbs_text.c ---- */
 

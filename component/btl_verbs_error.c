@@ -55,6 +55,26 @@ void mca_btl_verbs_rdma_failed(mca_btl_verbs_endpoint_t *endpoint, struct vrb_rd
     }
 }
 
+void mca_btl_verbs_onesided_refused(mca_btl_verbs_endpoint_t *endpoint, struct vrb_rdma *rdma)
+{
+    mca_btl_verbs_module_t *module = endpoint->module;
+    char text[512];
+
+    if (!endpoint->leaving && !module->closing && module->error_cb != NULL) {
+        snprintf(
+            text, sizeof(text),
+            "A one-sided operation (MPI_Put, MPI_Get, MPI_Accumulate, a lock of a window, ...)\n"
+            "needs a reliable connection, and none can be made to\n"
+            "  remote: host %s rank %u\n"
+            "What to do: --mca btl_base_verbose 20 tells why not. Without connections, Open MPI\n"
+            "5.0 has one-sided operations with btl_verbs_mode ud, and 4.1 with --mca osc pt2pt.",
+            endpoint->proc->host, (unsigned)(endpoint->proc->name & UINT32_MAX));
+        report(text);
+        module->error_cb(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, NULL, text);
+    }
+    mca_btl_verbs_rdma_failed(endpoint, rdma);
+}
+
 static void complete_held(mca_btl_verbs_endpoint_t *endpoint)
 {
     struct vrb_buf *buf = endpoint->held_bufs;

@@ -53,7 +53,8 @@ static int register_region(void *ctx, void *base, size_t size, mca_rcache_base_r
         /* The cache drops something unused and tries again if told that resources ran out. */
         return rc == VRB_ERR_NOMEM ? OPAL_ERR_OUT_OF_RESOURCE : OPAL_ERR_NOT_AVAILABLE;
     }
-    reg->handle.usable = 1;
+    reg->handle.usable = r->access_flags & MCA_RCACHE_ACCESS_REMOTE_ATOMIC ? MCA_BTL_VERBS_WINDOW
+                                                                           : MCA_BTL_VERBS_USABLE;
     OPAL_THREAD_LOCK(&module->regs_lock);
     reg->next = module->regs;
     reg->prev = &module->regs;

@@ -7,6 +7,11 @@
 /* Time the rail has for what is still queued when its module ends; its peers had theirs before. */
 #define CLOSE_MS 20
 
+_Static_assert(sizeof(mca_btl_base_registration_handle_t) % 8 == 0,
+               "osc/rdma needs this for its alignment");
+
+#define ATOMICS (MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS)
+
 mca_btl_base_module_t mca_btl_verbs_template;
 
 /* The defaults that users see as Open MPI's standard parameters. Functions are set before those are
@@ -31,7 +36,9 @@ void mca_btl_verbs_template_init(void)
         .btl_exclusivity = MCA_BTL_EXCLUSIVITY_DEFAULT,
         .btl_latency = 4,   /* us; all rails alike, or ob1 would use only the best */
         .btl_bandwidth = 0, /* Mbit/s; 0: what the port says */
-        .btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_PUT | MCA_BTL_FLAGS_GET,
+        .btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_PUT | MCA_BTL_FLAGS_GET |
+                     MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS,
+        .btl_atomic_flags = MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_CSWAP,
         .btl_registration_handle_size = sizeof(mca_btl_base_registration_handle_t),
         .btl_get_limit = 0, /* 0: what the port allows */
         .btl_put_limit = 0,
@@ -45,6 +52,11 @@ void mca_btl_verbs_template_init(void)
         .btl_sendi = mca_btl_verbs_sendi,
         .btl_put = mca_btl_verbs_put,
         .btl_get = mca_btl_verbs_get,
+        .btl_atomic_op = mca_btl_verbs_atomic_op,
+        .btl_atomic_fop = mca_btl_verbs_atomic_fop,
+        .btl_atomic_cswap = mca_btl_verbs_atomic_cswap,
+        /* No btl_flush: osc/rdma counts its operations, which all complete by callback, and polls
+         * until none is left. A flush would post a request of its own to learn the same. */
         .btl_dump = mca_btl_base_dump,
         .btl_register_mem = mca_btl_verbs_register_mem,
         .btl_deregister_mem = mca_btl_verbs_deregister_mem,
@@ -82,6 +94,13 @@ void mca_btl_verbs_module_attach(mca_btl_verbs_module_t *module, struct vrb_rail
     btl->btl_flags |= MCA_BTL_VERBS_FLAG_REMOTE_COMPLETION;
     if (cfg->mode == VRB_MODE_UD) {
         btl->btl_flags &= ~(uint32_t)MCA_BTL_FLAGS_GET; /* reads need a connection */
+    }
+    if (cfg->mode == VRB_MODE_UD || !port->atomics) {
+        btl->btl_flags &= ~(uint32_t)ATOMICS;
+        btl->btl_atomic_flags = 0;
+    }
+    if (cfg->mode == VRB_MODE_RC) {
+        btl->btl_put_local_registration_threshold = cfg->max_inline;
     }
     /* IBTA 9.3.3.2: a message is at most 2^31 bytes. */
     module->max_rdma = port->max_msg_sz > 0 ? port->max_msg_sz : (uint64_t)1 << 31;

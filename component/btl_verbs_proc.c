@@ -44,6 +44,16 @@ static void pair_rails(struct mca_btl_verbs_proc *p)
         p->why = "it runs on another processor architecture";
         return;
     }
+    if (p->name == self->name) {
+        /* One-sided operations on a window of our own: over the same device as everybody else's,
+         * or they would not be atomic with those. */
+        for (i = 0; i < self->num_modules; i++) {
+            p->addresses[i] = self->addresses[i];
+            p->map[i] = i;
+        }
+        p->num_addresses = self->num_modules;
+        return;
+    }
     p->num_addresses = mca_btl_verbs_modex_recv(p, &p->why);
     if (p->num_addresses > 0) {
         (void)vrb_choose_pairs(self->addresses, self->num_modules, p->addresses, p->num_addresses,
@@ -251,8 +261,8 @@ static mca_btl_verbs_endpoint_t *add_proc(mca_btl_verbs_module_t *module, opal_p
     struct mca_btl_verbs_proc *p;
     const char *why = "no reason known";
 
-    /* Messages to oneself are the self BTL's. */
-    if (opal == opal_proc_local_get()) {
+    /* Messages to oneself are the self BTL's. One-sided operations are not. */
+    if (opal == opal_proc_local_get() && !(module->super.btl_flags & MCA_BTL_FLAGS_ATOMIC_FOPS)) {
         return NULL;
     }
     p = proc_get(opal);

@@ -25,6 +25,7 @@ static const struct pvar pvars[] = {
     {"put_bytes", "Bytes of RDMA writes", AT(put_bytes), NONE, false},
     {"gets", "RDMA reads", AT(gets), NONE, false},
     {"get_bytes", "Bytes of RDMA reads", AT(get_bytes), NONE, false},
+    {"atomics", "RDMA atomic operations", AT(atomics), NONE, false},
     {"stalls", "Messages that had to wait for credits or for room in the send queue",
      AT(credit_stalls), AT(sq_stalls), false},
     {"ud_packets", "Datagrams sent with data for the first time", AT(ud_packets), NONE, false},

@@ -1,18 +1,9 @@
-/* RDMA out: put and get.
+/* RDMA out: put and get. Atomics are in btl_verbs_atomic.c.
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Both are always accepted and completed by callback: ob1 takes an immediate completion for a
  * failure, and a refusal makes it copy the whole message instead. */
 #include "btl_verbs.h"
-
-struct mca_btl_verbs_op {
-    mca_btl_base_rdma_completion_fn_t cbfunc;
-    void *context, *data;
-    void *local_address;
-    mca_btl_base_registration_handle_t *local_handle;
-    mca_btl_verbs_endpoint_t *endpoint;
-    bool own_handle; /* registered here, because the caller did not */
-};
 
 const size_t mca_btl_verbs_rdma_user = sizeof(struct mca_btl_verbs_op);
 
@@ -30,8 +21,10 @@ void mca_btl_verbs_rdma_complete(struct vrb_rdma *rdma, int status)
         mca_btl_verbs_deregister_mem(&module->super, op.local_handle);
         op.local_handle = NULL;
     }
-    op.cbfunc(&module->super, op.endpoint, op.local_address, op.local_handle, op.context, op.data,
-              status);
+    if (op.cbfunc != NULL) { /* osc/rdma may not want to know of an atomic's end */
+        op.cbfunc(&module->super, op.endpoint, op.local_address, op.local_handle, op.context,
+                  op.data, status);
+    }
 }
 
 static void done(struct vrb_rdma *rdma, int status)
@@ -40,6 +33,8 @@ static void done(struct vrb_rdma *rdma, int status)
 
     if (OPAL_LIKELY(status == VRB_OK)) {
         mca_btl_verbs_rdma_complete(rdma, OPAL_SUCCESS);
+    } else if (status == VRB_ERR_NOTSUP && rdma->must) {
+        mca_btl_verbs_onesided_refused(op->endpoint, rdma);
     } else if (status == VRB_ERR_NOTSUP) {
         /* A read from a peer that cannot be connected over RC: ob1 asks for a put instead. */
         mca_btl_verbs_rdma_complete(rdma, OPAL_ERR_NOT_AVAILABLE);
@@ -53,6 +48,7 @@ static int start(mca_btl_verbs_endpoint_t *endpoint, uint8_t what, struct mca_bt
                  size_t size)
 {
     mca_btl_verbs_module_t *module = endpoint->module;
+    bool inline_put = false;
     struct vrb_rdma *rdma;
 
     if (OPAL_UNLIKELY(size > module->max_rdma || remote == NULL)) {
@@ -61,7 +57,10 @@ static int start(mca_btl_verbs_endpoint_t *endpoint, uint8_t what, struct mca_bt
     if (OPAL_UNLIKELY(!remote->usable || (op->local_handle != NULL && !op->local_handle->usable))) {
         return OPAL_ERR_OUT_OF_RESOURCE; /* ob1 then sends packets */
     }
-    if (OPAL_UNLIKELY(op->local_handle == NULL && size > 0)) {
+    if (op->local_handle == NULL && what == VRB_RDMA_PUT &&
+        size <= module->super.btl_put_local_registration_threshold) {
+        inline_put = true; /* osc/rdma, short puts */
+    } else if (OPAL_UNLIKELY(op->local_handle == NULL && size > 0)) {
         uint32_t access = what == VRB_RDMA_GET ? MCA_BTL_REG_FLAG_LOCAL_WRITE : 0;
 
         op->local_handle =
@@ -85,6 +84,8 @@ static int start(mca_btl_verbs_endpoint_t *endpoint, uint8_t what, struct mca_bt
     rdma->remote_addr = remote_address;
     rdma->rkey = remote->rkey;
     rdma->size = size;
+    rdma->from_anywhere = inline_put;
+    rdma->must = remote->usable == MCA_BTL_VERBS_WINDOW;
     rdma->done = done;
     vrb_rdma_post(endpoint->peer, rdma);
     return OPAL_SUCCESS;

@@ -4,7 +4,8 @@ component_LTLIBRARIES += mca_btl_verbs.la
 
 mca_btl_verbs_la_SOURCES = \
 	component/btl_verbs.h component/btl_verbs_compat.h \
-	component/btl_verbs_component.c component/btl_verbs_error.c component/btl_verbs_heap.c \
+	component/btl_verbs_atomic.c component/btl_verbs_component.c component/btl_verbs_error.c \
+	component/btl_verbs_heap.c \
 	component/btl_verbs_map.c \
 	component/btl_verbs_memory.c component/btl_verbs_modex.c component/btl_verbs_module.c \
 	component/btl_verbs_params.c component/btl_verbs_proc.c component/btl_verbs_pvars.c \

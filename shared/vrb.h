@@ -172,7 +172,7 @@ void vrb_rail_set_closing(struct vrb_rail *rail);
 struct vrb_stats {
     uint64_t tx_packets, tx_bytes, tx_inline, tx_coalesced; /* coalesced: messages, not packets */
     uint64_t rx_packets, rx_bytes, rx_malformed;
-    uint64_t puts, put_bytes, gets, get_bytes;
+    uint64_t puts, put_bytes, gets, get_bytes, atomics;
     uint64_t credit_packets, credit_stalls, sq_stalls; /* stalls: messages that had to queue */
     uint64_t hellos_tx, hellos_rx, hellos_stale;
     uint64_t ud_packets, ud_resent, ud_acks; /* datagrams sent: all with data, again, bare ACKs */
@@ -261,18 +261,39 @@ int vrb_send_copy(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint32_t 
 
 /* ---- RDMA ------------------------------------------------------------------------------------ */
 
-enum vrb_rdma_op { VRB_RDMA_PUT = 1, VRB_RDMA_GET = 2 };
+enum vrb_rdma_op {
+    VRB_RDMA_PUT = 1,
+    VRB_RDMA_GET = 2,
+    VRB_RDMA_ADD = 3,   /* fetch and add, and */
+    VRB_RDMA_CSWAP = 4, /* compare and swap: 64 bits, aligned at the remote end */
+};
+
+/* Atomic operations are not idempotent: unlike the others they must never be posted twice. */
+static inline int vrb_rdma_is_atomic(uint8_t op)
+{
+    return op >= VRB_RDMA_ADD;
+}
 
 /* One RDMA operation; `user` bytes follow: vrb_rdma_user(). */
 struct vrb_rdma {
     struct vrb_rdma *next;
     uint64_t local_addr, remote_addr;
-    uint64_t size; /* <= port's max_msg_sz; 0 is completed without the device */
+    uint64_t size; /* <= port's max_msg_sz; 0 is completed without the device; 8 for atomics */
     uint32_t lkey, rkey;
-    uint32_t refs;         /* core */
-    uint8_t op;            /* enum vrb_rdma_op */
-    uint16_t retire;       /* core */
-    struct vrb_peer *peer; /* core */
+    uint32_t refs; /* core */
+    uint8_t op;    /* enum vrb_rdma_op */
+    /* A put of at most vrb_config.max_inline bytes from memory that need not be registered (lkey
+     * is not looked at). In mode rc only. */
+    uint8_t from_anywhere;
+    /* The caller has no other way to do it: the peer is connected even beyond the cap of max_rc. If
+     * it cannot be, `done` gets VRB_ERR_NOTSUP. Atomics imply it. */
+    uint8_t must;
+    uint16_t retire; /* core */
+    /* Atomics, in the byte order of the host: what to add, or what to put in the place of
+     * `compare`; and, when done, what was there before. local_addr and lkey do not count. */
+    uint64_t operand, compare, result;
+    struct vrb_buf *fetched; /* core: registered memory that the old value arrives in */
+    struct vrb_peer *peer;   /* core */
     /* From progress. PUT: VRB_OK means that the remote memory holds the data. The caller frees or
      * reuses it. */
     void (*done)(struct vrb_rdma *rdma, int status);

@@ -7,7 +7,7 @@
 #include "mem/vrb_memlock.h"
 #include "rail/vrb_rail.h"
 
-static int verbs_access(unsigned access)
+static int verbs_access(const struct vrb_rail *rail, unsigned access)
 {
     int a = 0;
 
@@ -21,7 +21,8 @@ static int verbs_access(unsigned access)
     if (access & VRB_ACCESS_REMOTE_WRITE) {
         a |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE;
     }
-    if (access & VRB_ACCESS_REMOTE_ATOMIC) {
+    /* A device without atomics may refuse the right to them. */
+    if ((access & VRB_ACCESS_REMOTE_ATOMIC) && rail->port.atomics) {
         a |= IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_LOCAL_WRITE;
     }
     return a;
@@ -50,7 +51,7 @@ static int refused(struct vrb_rail *rail, size_t size, int err)
 int vrb_mr_register(struct vrb_rail *rail, void *base, size_t size, unsigned access,
                     struct ibv_mr **mr, uint32_t *lkey, uint32_t *rkey)
 {
-    struct ibv_mr *m = ibv_reg_mr(rail->pd, base, size, verbs_access(access));
+    struct ibv_mr *m = ibv_reg_mr(rail->pd, base, size, verbs_access(rail, access));
 
     if (m == NULL) {
         return refused(rail, size, errno);

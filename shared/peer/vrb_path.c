@@ -16,7 +16,7 @@
 
 static int has_datagrams(const struct vrb_peer *peer)
 {
-    return peer->rail->cfg.mode != VRB_MODE_RC;
+    return peer->rail->cfg.mode != VRB_MODE_RC && !peer->self;
 }
 
 /* Datagrams are all there is, now and later. */
@@ -143,7 +143,7 @@ void vrb_path_promote(struct vrb_peer *peer)
         (peer->dgram == NULL || peer->dgram->messages < rail->cfg.promote_after)) {
         return;
     }
-    if (rail->rc_count >= rail->cfg.max_rc) {
+    if (rail->rc_count >= rail->cfg.max_rc && !peer->must) {
         if (peer->r_head != NULL) {
             vrb_path_refuse_rc(peer, "max_rc connections exist already");
         }
@@ -315,6 +315,16 @@ int vrb_send_copy(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint32_t 
     return rc;
 }
 
+/* From here on the peer has to be connected, whatever the cap said before. */
+static void insist(struct vrb_peer *peer)
+{
+    peer->must = 1;
+    peer->wireup.local.flags |= VRB_HELLO_MUST;
+    if (peer->rail->cfg.mode != VRB_MODE_UD) {
+        peer->rc_refused = 0;
+    }
+}
+
 void vrb_rdma_post(struct vrb_peer *peer, struct vrb_rdma *rdma)
 {
     struct vrb_rail *rail = peer->rail;
@@ -322,6 +332,9 @@ void vrb_rdma_post(struct vrb_peer *peer, struct vrb_rdma *rdma)
     vrb_lock(rail);
     rdma->peer = peer;
     rdma->next = NULL;
+    if (__builtin_expect(rdma->must && !peer->must, 0)) {
+        insist(peer);
+    }
     if (peer->failed) {
         vrb_path_rdma_done(rail, rdma, VRB_ERR_PEER);
     } else if (rdma->size == 0) {
@@ -359,6 +372,7 @@ void vrb_path_message_done(struct vrb_buf *buf, int status)
 void vrb_path_rdma_done(struct vrb_rail *rail, struct vrb_rdma *rdma, int status)
 {
     rdma->peer = NULL;
+    vrb_rc_rdma_fetch(rdma);
     vrb_call_begin(rail);
     rdma->done(rdma, status);
     vrb_call_end(rail);

@@ -93,6 +93,7 @@ int vrb_peer_create(struct vrb_rail *rail, uint64_t name, const char *host, uint
     peer->name = name;
     peer->rank = rank;
     peer->remote_rail = remote_rail;
+    peer->self = name == rail->cfg.name && remote_rail == rail->index;
     snprintf(peer->host, sizeof(peer->host), "%s", host == NULL ? "" : host);
     peer->q_tail = &peer->q_head;
     peer->r_tail = &peer->r_head;
@@ -190,6 +191,7 @@ void vrb_peer_local_hello(struct vrb_peer *peer, struct vrb_hello *local)
         .psn = (id * 2654435761u) >> 8, /* 24 bits, unlike from one incarnation to the next */
         .recv_size = rail->cfg.recv_size,
         .rx_seq = peer->rx_seq,
+        .flags = peer->must ? VRB_HELLO_MUST : 0,
         .src_name = rail->cfg.name,
         .dst_name = peer->name,
     };
@@ -233,6 +235,12 @@ void vrb_peer_start(struct vrb_peer *peer)
             }
             return;
         }
+    }
+    if (peer->self) {
+        peer->wireup.remote = peer->wireup.local;
+        peer->wireup.have_remote = 1;
+        vrb_peer_wireup(peer, VRB_WU_DO_REMOTE | VRB_WU_DO_UP);
+        return;
     }
     now = vrb_clock_ns();
     peer->connect_started = now;
@@ -390,6 +398,10 @@ void vrb_peer_hello(struct vrb_peer *peer, const struct vrb_hello *h)
     char detail[256];
     int rc;
 
+    if (peer->self) {
+        peer->rail->stats.hellos_stale++; /* nobody else has our name */
+        return;
+    }
     if (peer->failed) {
         if (h->type == VRB_HELLO && (h->flags & VRB_HELLO_NEED)) {
             vrb_peer_reject(peer, h, VRB_REJECT_FAILED);
@@ -405,8 +417,9 @@ void vrb_peer_hello(struct vrb_peer *peer, const struct vrb_hello *h)
             vrb_peer_reject(peer, h, VRB_REJECT_UNKNOWN);
             return;
         }
-        if (peer->rc_refused || peer->rail->cfg.mode == VRB_MODE_UD ||
-            (peer->rail->cfg.mode == VRB_MODE_AUTO &&
+        if ((peer->rc_refused && !(h->flags & VRB_HELLO_MUST)) ||
+            peer->rail->cfg.mode == VRB_MODE_UD ||
+            (peer->rail->cfg.mode == VRB_MODE_AUTO && !(h->flags & VRB_HELLO_MUST) &&
              peer->rail->rc_count >= peer->rail->cfg.max_rc)) {
             vrb_peer_reject(peer, h, VRB_REJECT_NO_QP);
             return;

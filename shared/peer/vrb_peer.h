@@ -67,6 +67,8 @@ struct vrb_peer {
     uint8_t was_up;            /* connected before */
     uint8_t broken;            /* its QP broke, and the next one is not up yet */
     uint8_t retired;           /* see vrb_retired.h */
+    uint8_t must;              /* an operation that only RC can do was asked for: no cap counts */
+    uint8_t self;              /* this very process and rail: its QP is connected to itself */
     uint8_t leaving;           /* being destroyed: a failure is nobody's news */
     uint32_t cq_reserved;      /* CQ room that they hold */
     char host[64];

@@ -80,7 +80,7 @@ static void rdma_completion(const struct ibv_wc *wc)
         }
     } else {
         vrb_rc_lost_slot(peer);
-        if (!failed_completion(peer, wc, rdma->op == VRB_RDMA_PUT ? "RDMA write" : "RDMA read") ||
+        if (!failed_completion(peer, wc, vrb_rc_rdma_text(rdma->op)) ||
             !vrb_recover_keep_rdma(peer, rdma)) {
             vrb_path_rdma_done(peer->rail, rdma, VRB_ERR_PEER);
         }

@@ -86,6 +86,12 @@ int vrb_rc_rdma_send(struct vrb_peer *peer, struct vrb_rdma *rdma);
 /* Takes an operation that is to be posted again out of the counters. */
 void vrb_rc_rdma_uncount(struct vrb_rail *rail, const struct vrb_rdma *rdma);
 
+/* An operation ended: takes what an atomic fetched out of the memory that it arrived in. */
+void vrb_rc_rdma_fetch(struct vrb_rdma *rdma);
+
+/* The operation in words. */
+const char *vrb_rc_rdma_text(uint8_t op);
+
 /* Posts queued RDMA operations. */
 void vrb_rc_rdma_drain(struct vrb_peer *peer);
 

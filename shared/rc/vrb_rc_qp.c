@@ -61,7 +61,8 @@ static int to_init(struct vrb_peer *peer)
         .qp_state = IBV_QPS_INIT,
         .pkey_index = peer->rail->pkey_index,
         .port_num = peer->rail->port.port,
-        .qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
+        .qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
+                           (peer->rail->port.atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0),
     };
 
     return modify(peer->qp, &attr,

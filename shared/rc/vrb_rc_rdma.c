@@ -1,11 +1,16 @@
-/* RDMA write and read over RC, queued when the send queue is full.
+/* RDMA write, read and atomics over RC, queued when the send queue is full.
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * A put's completion is the responder's acknowledgement: the data is in the remote memory
- * (IBTA 9.7.5.1. 'put is complete when the remote memory holds it'). Reads are limited by the QP
- * itself to max_rd_atomic in flight; the others wait in the send queue. */
+ * (IBTA 9.7.5.1. 'put is complete when the remote memory holds it'). Reads and atomics are limited
+ * by the QP itself to max_rd_atomic in flight; the others wait in the send queue.
+ *
+ * The old value that an atomic fetches lands in a registered buffer of ours, so that the caller's
+ * variable needs neither registration nor alignment. Devices return it in the byte order of the
+ * host: those that do not are said to have no atomics (IBV_ATOMIC_NONE). */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "peer/vrb_path.h"
 #include "rc/vrb_rc.h"
@@ -22,6 +27,8 @@ static void count(struct vrb_stats *stats, const struct vrb_rdma *rdma, int sign
     if (rdma->op == VRB_RDMA_PUT) {
         stats->puts += (uint64_t)sign;
         stats->put_bytes += (uint64_t)sign * rdma->size;
+    } else if (vrb_rdma_is_atomic(rdma->op)) {
+        stats->atomics += (uint64_t)sign;
     } else {
         stats->gets += (uint64_t)sign;
         stats->get_bytes += (uint64_t)sign * rdma->size;
@@ -33,23 +40,85 @@ void vrb_rc_rdma_uncount(struct vrb_rail *rail, const struct vrb_rdma *rdma)
     count(&rail->stats, rdma, -1);
 }
 
+const char *vrb_rc_rdma_text(uint8_t op)
+{
+    static const char *const text[] = {
+        [VRB_RDMA_PUT] = "RDMA write",
+        [VRB_RDMA_GET] = "RDMA read",
+        [VRB_RDMA_ADD] = "atomic fetch and add",
+        [VRB_RDMA_CSWAP] = "atomic compare and swap",
+    };
+
+    return text[op];
+}
+
+static void put_back(struct vrb_peer *peer, struct vrb_rdma *rdma)
+{
+    rdma->next = peer->r_head;
+    peer->r_head = rdma;
+    if (rdma->next == NULL) {
+        peer->r_tail = &rdma->next;
+    }
+}
+
+/* Makes a write or a read into an atomic operation. 0: no memory for what it fetches. */
+static int make_atomic(struct vrb_rail *rail, struct vrb_rdma *rdma, struct ibv_send_wr *wr)
+{
+    struct vrb_buf *buf = rdma->fetched;
+
+    if (buf == NULL) { /* it is there already when the provider refused the operation before */
+        buf = rdma->fetched = vrb_pool_get(&rail->small);
+        if (buf == NULL) {
+            return 0;
+        }
+    }
+    wr->sg_list->addr = (uintptr_t)buf->payload;
+    wr->sg_list->length = sizeof(uint64_t);
+    wr->sg_list->lkey = buf->lkey;
+    wr->wr.atomic.remote_addr = rdma->remote_addr;
+    wr->wr.atomic.rkey = rdma->rkey;
+    if (rdma->op == VRB_RDMA_ADD) {
+        wr->opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+        wr->wr.atomic.compare_add = rdma->operand;
+    } else {
+        wr->opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
+        wr->wr.atomic.compare_add = rdma->compare;
+        wr->wr.atomic.swap = rdma->operand;
+    }
+    return 1;
+}
+
+void vrb_rc_rdma_fetch(struct vrb_rdma *rdma)
+{
+    if (rdma->fetched != NULL) {
+        memcpy(&rdma->result, rdma->fetched->payload, sizeof(rdma->result));
+        vrb_pool_put(rdma->fetched->pool, rdma->fetched);
+        rdma->fetched = NULL;
+    }
+}
+
 int vrb_rc_rdma_send(struct vrb_peer *peer, struct vrb_rdma *rdma)
 {
     struct vrb_rail *rail = peer->rail;
-    int put = rdma->op == VRB_RDMA_PUT;
-    const char *what = put ? "RDMA write" : "RDMA read";
+    const char *what = vrb_rc_rdma_text(rdma->op);
     struct ibv_sge sge = {
         .addr = rdma->local_addr, .length = (uint32_t)rdma->size, .lkey = rdma->lkey};
     struct ibv_send_wr wr = {
         .wr_id = vrb_wr_id(rdma, VRB_WR_RDMA),
         .sg_list = &sge,
         .num_sge = 1,
-        .opcode = put ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
+        .opcode = rdma->op == VRB_RDMA_PUT ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
+        .send_flags = rdma->from_anywhere ? IBV_SEND_INLINE : 0,
         .wr.rdma = {.remote_addr = rdma->remote_addr, .rkey = rdma->rkey},
     };
     struct ibv_send_wr *bad;
     int err;
 
+    if (vrb_rdma_is_atomic(rdma->op) && !make_atomic(rail, rdma, &wr)) {
+        put_back(peer, rdma);
+        vrb_rc_retry_later(peer, ENOMEM, what);
+        return 0;
+    }
     count(&rail->stats, rdma, 1);
     rdma->retire = vrb_rc_take_slot(peer, 1, &wr.send_flags);
     peer->owned++;
@@ -61,11 +130,7 @@ int vrb_rc_rdma_send(struct vrb_peer *peer, struct vrb_rdma *rdma)
         vrb_rc_return_slot(peer, wr.send_flags, rdma->retire);
         peer->owned--;
         count(&rail->stats, rdma, -1);
-        rdma->next = peer->r_head;
-        peer->r_head = rdma;
-        if (rdma->next == NULL) {
-            peer->r_tail = &rdma->next;
-        }
+        put_back(peer, rdma);
         vrb_rc_retry_later(peer, err, what);
     } else {
         vrb_rc_post_failed(peer, err, what);
@@ -118,6 +183,7 @@ struct vrb_rdma *vrb_rdma_get(struct vrb_rail *rail)
     rdma = rail->rdma_free;
     if (rdma != NULL) {
         rail->rdma_free = rdma->next;
+        rdma->from_anywhere = rdma->must = 0;
     }
     vrb_unlock(rail);
     return rdma;

@@ -64,7 +64,7 @@ int vrb_hello_get(const uint8_t *buf, size_t len, struct vrb_hello *h)
         return VRB_ERR_NOTSUP;
     }
     h->type = buf[5];
-    h->flags = buf[6] & (VRB_HELLO_HAVE | VRB_HELLO_NEED);
+    h->flags = buf[6] & (VRB_HELLO_HAVE | VRB_HELLO_NEED | VRB_HELLO_MUST);
     h->reason = buf[7];
     h->qpn = vrb_get32(buf + 32);
     h->psn = vrb_get32(buf + 36);

@@ -333,7 +333,7 @@ uint64_t vrb_wireup_deadline(const struct vrb_wireup *w)
 void vrb_wireup_message(struct vrb_wireup *w, struct vrb_hello *out)
 {
     *out = w->local;
-    out->flags = 0;
+    out->flags = w->local.flags & VRB_HELLO_MUST;
     out->reason = VRB_REJECT_NONE;
     out->dst_life = w->remote_life;
     if (w->state == VRB_WU_FAILED) {

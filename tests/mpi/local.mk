@@ -14,6 +14,7 @@ noinst_PROGRAMS += \
 	tests/mpi/initfini \
 	tests/mpi/killed \
 	tests/mpi/nullself \
+	tests/mpi/onesided \
 	tests/mpi/pingpong \
 	tests/mpi/random \
 	tests/mpi/readonly \
@@ -59,6 +60,10 @@ tests_mpi_killed_LDADD = $(MPI_LIBS)
 tests_mpi_nullself_SOURCES = tests/mpi/nullself.c
 tests_mpi_nullself_CPPFLAGS = $(VRB_MPITEST_CPPFLAGS)
 tests_mpi_nullself_LDADD = $(MPI_LIBS)
+
+tests_mpi_onesided_SOURCES = tests/mpi/onesided.c
+tests_mpi_onesided_CPPFLAGS = $(VRB_MPITEST_CPPFLAGS)
+tests_mpi_onesided_LDADD = $(MPI_LIBS)
 
 tests_mpi_pingpong_SOURCES = tests/mpi/pingpong.c
 tests_mpi_pingpong_CPPFLAGS = $(VRB_MPITEST_CPPFLAGS)

@@ -369,6 +369,121 @@ out:
     free(b);
 }
 
+static uint64_t fetched[512]; /* by atomics, in the order of their completion */
+
+static void on_atomic(struct vrb_rdma *r, int status)
+{
+    if (status == VRB_OK) {
+        fetched[done_ok++ % 512] = r->result;
+    } else {
+        done_bad++;
+    }
+    vrb_rdma_free((*(struct end **)vrb_rdma_user(r))->rail, r);
+}
+
+static void atomic(struct vrb_peer *peer, enum vrb_rdma_op op, const void *remote, uint32_t rkey,
+                   uint64_t operand, uint64_t compare)
+{
+    struct vrb_rdma *r = vrb_rdma_get(ends[0].rail);
+
+    r->op = (uint8_t)op;
+    r->remote_addr = (uintptr_t)remote;
+    r->rkey = rkey;
+    r->size = 8;
+    r->operand = operand;
+    r->compare = compare;
+    r->must = 1;
+    r->done = on_atomic;
+    *(struct end **)vrb_rdma_user(r) = &ends[0];
+    vrb_rdma_post(peer, r);
+}
+
+static void case_atomics(struct end *to, struct vrb_peer *peer, const char *whom)
+{
+    static uint64_t cells[4];
+    char name[100];
+    struct ibv_mr *mr;
+    uint32_t lkey, rkey;
+    unsigned char odd[16];
+    struct vrb_rdma *r;
+
+    if (vrb_mr_register(to->rail, cells, sizeof(cells),
+                        VRB_ACCESS_REMOTE_ATOMIC | VRB_ACCESS_REMOTE_READ | VRB_ACCESS_REMOTE_WRITE,
+                        &mr, &lkey, &rkey) != VRB_OK) {
+        report(0, "memory for atomics is registered");
+        return;
+    }
+    cells[0] = 1;
+    cells[1] = 5;
+    done_ok = done_bad = 0;
+    if (cfg.mode == VRB_MODE_UD) {
+        atomic(peer, VRB_RDMA_ADD, &cells[0], rkey, 1, 0);
+        report(wait_for(&done_bad, 1) && cells[0] == 1, "an atomic is declined: it needs RC");
+        vrb_mr_deregister(to->rail, mr);
+        return;
+    }
+    for (uint32_t i = 0; i < 400; i++) { /* more than the send queue holds */
+        atomic(peer, VRB_RDMA_ADD, &cells[0], rkey, 3, 0);
+    }
+    snprintf(name, sizeof(name), "fetch and add, %s", whom);
+    if (!wait_for(&done_ok, 400) || cells[0] != 1201) {
+        report(0, name);
+    } else {
+        uint32_t i = 0;
+
+        while (i < 400 && fetched[i] == 1 + 3 * (uint64_t)i) {
+            i++;
+        }
+        report(i == 400, name);
+    }
+    done_ok = 0;
+    atomic(peer, VRB_RDMA_CSWAP, &cells[1], rkey, 77, 4);
+    atomic(peer, VRB_RDMA_CSWAP, &cells[1], rkey, UINT64_MAX, 5);
+    atomic(peer, VRB_RDMA_CSWAP, &cells[1], rkey, 8, UINT64_MAX);
+    snprintf(name, sizeof(name), "compare and swap, %s", whom);
+    report(wait_for(&done_ok, 3) && fetched[0] == 5 && fetched[1] == 5 &&
+               fetched[2] == UINT64_MAX && cells[1] == 8,
+           name);
+    if (cfg.mode == VRB_MODE_RC && vrb_rail_config(ends[0].rail)->max_inline >= 9) {
+        /* From memory that is not registered, and may change as soon as it is done. */
+        r = vrb_rdma_get(ends[0].rail);
+        memcpy(odd + 3, "123456789", 9);
+        r->op = VRB_RDMA_PUT;
+        r->local_addr = (uintptr_t)odd + 3;
+        r->lkey = 0;
+        r->remote_addr = (uintptr_t)cells + 17;
+        r->rkey = rkey;
+        r->size = 9;
+        r->from_anywhere = 1;
+        r->done = on_rdma;
+        *(struct end **)vrb_rdma_user(r) = &ends[0];
+        done_ok = 0;
+        vrb_rdma_post(peer, r);
+        snprintf(name, sizeof(name), "a put from anywhere, %s", whom);
+        report(wait_for(&done_ok, 1) && memcmp((char *)cells + 17, "123456789", 9) == 0, name);
+    }
+    vrb_mr_deregister(to->rail, mr);
+}
+
+/* The window of the process itself: its queue pair is connected to itself. */
+static void case_self(void)
+{
+    struct vrb_peer *self;
+    const char *why = "";
+
+    if (cfg.mode == VRB_MODE_UD) {
+        return;
+    }
+    if (vrb_peer_create(ends[0].rail, ends[0].name, "me", 0, 0, vrb_rail_address(ends[0].rail),
+                        &ends[0], &self, &why) != VRB_OK) {
+        printf("# %s\n", why);
+        report(0, "a peer of oneself");
+        return;
+    }
+    case_atomics(&ends[0], self, "to oneself");
+    vrb_peer_destroy(self, 1000);
+}
+
 static void case_memory(uint64_t at_start)
 {
     uint64_t now = vrb_rail_stats(ends[0].rail)->reg_bytes;
@@ -439,6 +554,8 @@ static int run(const struct vrb_port *port)
     case_completions();
     case_flood();
     case_rdma();
+    case_atomics(&ends[1], ends[0].peer, "to the other end");
+    case_self();
     case_memory(at_start);
     vrb_peer_destroy(ends[0].peer, 1000);
     vrb_peer_destroy(ends[1].peer, 1000);

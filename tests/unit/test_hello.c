@@ -8,7 +8,7 @@
 
 static const struct vrb_hello good = {
     .type = VRB_HELLO,
-    .flags = VRB_HELLO_HAVE | VRB_HELLO_NEED,
+    .flags = VRB_HELLO_HAVE | VRB_HELLO_NEED | VRB_HELLO_MUST,
     .mtu = 3,
     .rd_in = 16,
     .src_rail = 1,
@@ -86,7 +86,7 @@ static void round_trip(void **state)
     for (int i = 0; i < 1000; i++) {
         struct vrb_hello h = good, out;
 
-        h.flags = (uint8_t)rng_below(&r, 4);
+        h.flags = (uint8_t)rng_below(&r, 8);
         h.mtu = (uint8_t)(1 + rng_below(&r, 5));
         h.rd_in = (uint8_t)rng_next(&r);
         h.src_rail = (uint8_t)rng_below(&r, 8);
