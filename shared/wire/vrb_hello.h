@@ -32,7 +32,7 @@ enum vrb_hello_type {
 enum vrb_hello_flags {
     VRB_HELLO_HAVE = 1, /* I have your QP's data: my QP is ready to receive from yours */
     VRB_HELLO_NEED = 2, /* I do not know yet that you have mine: please answer */
-    VRB_HELLO_MUST = 4, /* there is no other way for what I have to do: do not decline to save QPs */
+    VRB_HELLO_MUST = 4, /* only a connection will do: do not decline to save QPs */
 };
 
 /* Why a peer declined (REJECT). Values travel: never renumber. */

@@ -38,6 +38,7 @@ struct chk {
     const char *name;
     const char *about;
     const struct chk_option *options;
+    int thread_level; /* MPI_THREAD_...: what the program needs */
     int rank;
     int size;
     uint64_t iterations;
@@ -203,7 +204,11 @@ static inline void chk_begin(int *argc, char ***argv, const struct chk *defaults
     chk_parse(*argc, *argv);
     signal(SIGALRM, chk_on_alarm);
     chk_step("MPI_Init");
-    MPI_Init(argc, argv);
+    int provided = 0;
+    MPI_Init_thread(argc, argv, chk.thread_level, &provided);
+    if (provided < chk.thread_level) {
+        chk_fail("this MPI has not got the thread level that is needed");
+    }
     MPI_Comm_rank(MPI_COMM_WORLD, &chk.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &chk.size);
     if (chk.counters) {

@@ -13,14 +13,18 @@ noinst_PROGRAMS += \
 	tests/mpi/inflight \
 	tests/mpi/initfini \
 	tests/mpi/killed \
+	tests/mpi/memory \
 	tests/mpi/nullself \
 	tests/mpi/onesided \
 	tests/mpi/pingpong \
 	tests/mpi/random \
 	tests/mpi/readonly \
+	tests/mpi/sessions \
 	tests/mpi/remap \
 	tests/mpi/sparse \
+	tests/mpi/spawn \
 	tests/mpi/storm \
+	tests/mpi/threads \
 	tests/mpi/unexpected
 
 VRB_MPITEST_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
@@ -89,6 +93,22 @@ tests_mpi_storm_SOURCES = tests/mpi/storm.c
 tests_mpi_storm_CPPFLAGS = $(VRB_MPITEST_CPPFLAGS)
 tests_mpi_storm_LDADD = $(MPI_LIBS)
 
+tests_mpi_threads_SOURCES = tests/mpi/threads.c
+tests_mpi_threads_CPPFLAGS = $(VRB_MPITEST_CPPFLAGS)
+tests_mpi_threads_LDADD = $(MPI_LIBS) -lpthread
+
 tests_mpi_unexpected_SOURCES = tests/mpi/unexpected.c
 tests_mpi_unexpected_CPPFLAGS = $(VRB_MPITEST_CPPFLAGS)
 tests_mpi_unexpected_LDADD = $(MPI_LIBS)
+
+tests_mpi_memory_SOURCES = tests/mpi/memory.c
+tests_mpi_memory_CPPFLAGS = $(VRB_MPITEST_CPPFLAGS)
+tests_mpi_memory_LDADD = $(MPI_LIBS)
+
+tests_mpi_sessions_SOURCES = tests/mpi/sessions.c
+tests_mpi_sessions_CPPFLAGS = $(VRB_MPITEST_CPPFLAGS)
+tests_mpi_sessions_LDADD = $(MPI_LIBS)
+
+tests_mpi_spawn_SOURCES = tests/mpi/spawn.c
+tests_mpi_spawn_CPPFLAGS = $(VRB_MPITEST_CPPFLAGS)
+tests_mpi_spawn_LDADD = $(MPI_LIBS)

@@ -12,3 +12,9 @@ tests_transport_hello_attack_LDADD = libvrb.la $(IBVERBS_LIBS)
 noinst_PROGRAMS += tests/transport/core_lives
 tests_transport_core_lives_SOURCES = tests/transport/core_lives.c
 tests_transport_core_lives_LDADD = libvrb.la $(IBVERBS_LIBS)
+
+
+# Threads that use the same rails; tests/groups/threads.sh builds it again with ThreadSanitizer.
+noinst_PROGRAMS += tests/transport/core_threads
+tests_transport_core_threads_SOURCES = tests/transport/core_threads.c
+tests_transport_core_threads_LDADD = libvrb.la $(IBVERBS_LIBS) -lpthread
