@@ -35,8 +35,9 @@ struct mca_btl_verbs_proc;
 struct mca_btl_verbs_params {
     char *if_include, *if_exclude;
     bool show_map;
-    int mode;    /* enum vrb_mode */
-    int carrier; /* enum vrb_carrier */
+    int mode;                /* enum vrb_mode */
+    int carrier;             /* enum vrb_carrier */
+    unsigned registered_max; /* MiB of the application's memory kept registered; 0: no limit */
 };
 
 struct mca_btl_verbs_component {

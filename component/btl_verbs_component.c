@@ -192,6 +192,9 @@ static mca_btl_base_module_t **verbs_init(int *num, bool progress_threads, bool 
     settings(&cfg, mpi_threads);
     self->setting_up = true;
     self->host_wide = true;
+    if (vrb_fork_safe() != VRB_OK) {
+        mca_btl_verbs_note("no fork support: a child may take registered memory from its parent");
+    }
     n = vrb_ports_find(self->params.if_include, self->params.if_exclude, &ports, err, sizeof(err));
     self->host_wide = false;
     if (n < 0) {

@@ -32,6 +32,26 @@ static unsigned access_of(int32_t access_flags)
     return access;
 }
 
+/* The user's limit. Read without the rails' locks: it is a limit on the cache, not a promise to the
+ * byte. */
+static bool above_limit(size_t size)
+{
+    const struct mca_btl_verbs_component *c = &mca_btl_verbs_component;
+    uint64_t most = (uint64_t)c->params.registered_max << 20;
+    uint64_t sum = size;
+    int i;
+
+    if (most == 0) {
+        return false;
+    }
+    for (i = 0; i < c->num_modules; i++) {
+        if (c->modules[i] != NULL) {
+            sum += vrb_rail_stats(c->modules[i]->rail)->mr_bytes;
+        }
+    }
+    return sum > most;
+}
+
 static int register_region(void *ctx, void *base, size_t size, mca_rcache_base_registration_t *r)
 {
     mca_btl_verbs_module_t *module = ctx;
@@ -39,6 +59,11 @@ static int register_region(void *ctx, void *base, size_t size, mca_rcache_base_r
     unsigned access = access_of(r->access_flags);
     int rc;
 
+    if (OPAL_UNLIKELY(above_limit(size))) {
+        reg->mr = NULL;
+        reg->handle.usable = 0;
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
     rc = vrb_mr_register(module->rail, base, size, access, &reg->mr, &reg->handle.lkey,
                          &reg->handle.rkey);
     if (rc == VRB_ERR_PERM && r->access_flags == MCA_RCACHE_ACCESS_ANY) {

@@ -187,6 +187,13 @@ void mca_btl_verbs_params_register(struct mca_btl_verbs_params *params)
         "protocol, and where one way of sending gives way to the next.",
         MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_2, MCA_BASE_VAR_SCOPE_LOCAL,
         &params->show_map);
+    params->registered_max = 0;
+    (void)mca_base_component_var_register(
+        me, "registered_max",
+        "MiB of the application's memory that a process keeps registered at the most (0: no limit "
+        "but the system's). Beyond it what was not used for longest leaves the cache.",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, NULL, 0, 0, OPAL_INFO_LVL_4, MCA_BASE_VAR_SCOPE_LOCAL,
+        &params->registered_max);
     vrb_config_defaults(&defaults);
     mode_register(me, params, defaults.mode);
     carrier_register(me, params, defaults.carrier);

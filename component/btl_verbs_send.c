@@ -167,7 +167,7 @@ static __attribute__((noinline)) int sendi_packed(mca_btl_verbs_endpoint_t *endp
     size_t packed = payload_size;
     struct vrb_buf *buf;
 
-    if (OPAL_UNLIKELY(size > module->super.btl_max_send_size)) {
+    if (OPAL_UNLIKELY(size > module->super.btl_max_send_size || !vrb_may_copy(endpoint->peer))) {
         return OPAL_ERR_RESOURCE_BUSY;
     }
     buf = vrb_buf_get(module->rail, (uint32_t)size);

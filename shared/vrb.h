@@ -110,6 +110,13 @@ struct vrb_callbacks {
     void (*rail_failed)(void *ctx, struct vrb_rail *rail, const char *text);
 };
 
+/* Before any other call, once per process: memory that is registered stays the parent's when it
+ * forks (ibv_fork_init(3)). Kernels from 5.12 on see to that by themselves, and then it does
+ * nothing; on older ones a child must not touch what the parent had registered. Returns VRB_OK or
+ * VRB_ERR_NOTSUP: then a program that forks must not touch such memory until its child has ended
+ * or executed another program. */
+int vrb_fork_safe(void);
+
 /* ---- ports ----------------------------------------------------------------------------------- */
 
 #define VRB_DEV_NAME_MAX 64
@@ -254,10 +261,18 @@ void vrb_buf_free(struct vrb_buf *buf);
 void vrb_send(struct vrb_peer *peer, struct vrb_buf *buf, uint8_t tag, uint32_t len);
 
 /* Sends header and data (data may be NULL with 0 bytes) by copy, without callback: on VRB_OK both
- * may be reused at once. VRB_ERR_AGAIN: not taken (too much is queued for this peer, or too long);
- * use vrb_buf_get + vrb_send. VRB_ERR_PEER: the connection is lost. */
+ * may be reused at once. VRB_ERR_AGAIN: not taken (too much is queued for this peer, too long, or
+ * the peer is not connected yet); use vrb_buf_get + vrb_send. VRB_ERR_PEER: the connection is lost.
+ *
+ * Not connected: only progress makes the connection, and whoever is told that a message is on its
+ * way may well stop progressing. Open MPI does so when processes spawn others: it sends, and then
+ * waits in PMIx for those who wait for the message. */
 int vrb_send_copy(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint32_t hdr_len,
                   const void *data, uint32_t data_len);
+
+/* 0 while vrb_send_copy would decline because the peer is not connected yet: a buffer without
+ * `done` should not be sent then either. */
+int vrb_may_copy(const struct vrb_peer *peer);
 
 /* ---- RDMA ------------------------------------------------------------------------------------ */
 

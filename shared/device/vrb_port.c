@@ -107,6 +107,11 @@ static void scan_device(struct found *f, struct ibv_device *device, struct vrb_f
     ibv_close_device(ctx);
 }
 
+int vrb_fork_safe(void)
+{
+    return ibv_fork_init() == 0 ? VRB_OK : VRB_ERR_NOTSUP;
+}
+
 int vrb_ports_find(const char *include, const char *exclude, struct vrb_port **ports, char *err,
                    size_t len)
 {

@@ -294,7 +294,15 @@ static __attribute__((noinline)) int send_copy_slow(struct vrb_peer *peer, uint8
         }
         return VRB_OK;
     }
+    if (!peer->up) {
+        return VRB_ERR_AGAIN;
+    }
     return queue_copy(peer, tag, hdr, hdr_len, data, data_len);
+}
+
+int vrb_may_copy(const struct vrb_peer *peer)
+{
+    return peer->up || has_datagrams(peer);
 }
 
 int vrb_send_copy(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint32_t hdr_len,

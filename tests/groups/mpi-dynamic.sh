@@ -1,0 +1,53 @@
+#!/bin/bash
+# group: processes that come and go: spawn, connect, sessions, many short runs
+# timeout: 400
+# SPDX-License-Identifier: BSD-3-Clause
+set -u
+# shellcheck source=../lib/tap.sh
+. "$TOP/tests/lib/tap.sh"
+# shellcheck source=../lib/hosts.sh
+. "$TOP/tests/lib/hosts.sh"
+# shellcheck source=../lib/mpi.sh
+. "$TOP/tests/lib/mpi.sh"
+
+mpi_needs spawn sessions
+series=$(_vrb_mpi_major mpirun)
+room=(--arg --oversubscribe)
+[ "$series" -lt 5 ] || room=(--arg --map-by --arg :oversubscribe)
+
+for link in ib roce; do
+    mpi_options=(--ranks 2 --link "$link" "${room[@]}")
+    _mpi_case "2 ranks spawn 2, $link" 2 spawn
+done
+mpi_options=(--ranks 3 "${room[@]}")
+_mpi_case "3 ranks spawn 1" 1 spawn --children 1 --max-size 20000
+mpi_options=(--ranks 1 "${room[@]}")
+_mpi_case "1 rank spawns 3" 1 spawn --children 3 --max-size 300000
+for mode in ud auto; do
+    mpi_options=(--ranks 2 --mca btl_verbs_mode "$mode" "${room[@]}")
+    _mpi_case "2 ranks spawn 2, mode $mode" 2 spawn --max-size 300000
+done
+mpi_options=(--ranks 4 --link roce)
+_mpi_case "halves connect and part, six times" 6 spawn --meet-only --max-size 300000
+
+if [ "$series" -ge 5 ]; then
+    mpi_pass "sessions, five in a row" --ranks 2 -- sessions 5
+else
+    tap_skip "sessions" "Open MPI $series has none"
+fi
+
+# One after another in one fabric: nothing may be left that the next one finds.
+short_runs() {
+    local i fabric=short-$$ failed=0
+    for ((i = 0; i < $1; i++)); do
+        mpi_job --ranks 2 --fabric "$fabric" -- initfini --timeout 20 >/dev/null 2>&1 ||
+            failed=$((failed + 1))
+    done
+    left=$(find /dev/shm -maxdepth 1 -name "softhca-$fabric*" | wc -l)
+    echo "$failed of $1 failed, $left files left"
+    [ "$failed" -eq 0 ] && [ "$left" -eq 0 ]
+}
+runs=${MPI_TEST_SHORT_RUNS:-5}
+tap_run "$runs short runs leave nothing" $((runs * 30)) short_runs "$runs"
+
+tap_done
