@@ -7,7 +7,7 @@
 #                              reason, where one of them cannot be had here
 #   kernel_suite DEBIAN SECONDS PART...    the parts of tests/kernel/suite in a guest, as tests of ours
 #
-# Environment: VRB_KERNEL=1 lets the long groups run; KERNEL_FULL=1, KERNEL_KNOWN=1, KERNEL_MODES and
+# Environment: VRB_KERNEL=1 lets the long groups run; KERNEL_FULL=1, KERNEL_MODES and
 # KERNEL_TEST_LIMIT as in tests/kernel/suite.
 
 kernel_on_request() {
@@ -70,7 +70,6 @@ kernel_suite() {
     mapfile -t lines <"$TAP_TMP/build-$debian"
     BUILD=${lines[0]} PREFIX=${lines[1]} "$TOP/tests/kernel/run" --debian "$debian" \
         --timeout "$limit" --env "KERNEL_FULL=${KERNEL_FULL:-0}" \
-        --env "KERNEL_KNOWN=${KERNEL_KNOWN:-0}" \
         --env "KERNEL_MODES=${KERNEL_MODES:-rc ud auto}" \
         --env "KERNEL_TEST_LIMIT=${KERNEL_TEST_LIMIT:-90}" \
         -- "$TOP/tests/kernel/suite" "$@" >"$TAP_TMP/suite" 2>"$TAP_TMP/suite.err"
