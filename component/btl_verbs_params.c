@@ -74,6 +74,12 @@ static const struct number numbers[] = {
      WORD(send_buffers), OPAL_INFO_LVL_5},
     {"sq_depth", "Work requests that the send queue of one connection holds.", WORD(sq_depth),
      OPAL_INFO_LVL_5},
+    {"burst",
+     "Small messages to a peer that leave at once when the program makes them in one go, without "
+     "waiting for or testing anything. The next ones share packets, which leave when they are "
+     "full, "
+     "or when the program does wait or test (0: every message leaves at once).",
+     WORD(burst), OPAL_INFO_LVL_5},
     {"max_inline",
      "Bytes that a packet may have to be sent inline, without the port reading memory. The device "
      "may allow less.",

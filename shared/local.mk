@@ -36,6 +36,7 @@ libvrb_la_SOURCES = \
 	shared/mem/vrb_pool.h \
 	shared/mem/vrb_region.c \
 	shared/mem/vrb_region.h \
+	shared/peer/vrb_coalesce.c \
 	shared/peer/vrb_path.c \
 	shared/peer/vrb_path.h \
 	shared/peer/vrb_peer.c \

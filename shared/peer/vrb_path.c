@@ -7,25 +7,13 @@
 #include "dgram/vrb_dgram.h"
 #include "rc/vrb_rc_inline.h"
 
-/* Messages up to this length join a shared packet; longer ones gain nothing from it. */
-#define COALESCE_MAX 2048
-
-/* Packets of copied messages that may wait for one peer. Beyond it vrb_send_copy declines, and the
- * caller sends with a completion, which slows it down to the pace of the receiver. */
-#define COPIES_QUEUED_MAX 16
-
-static int has_datagrams(const struct vrb_peer *peer)
-{
-    return peer->rail->cfg.mode != VRB_MODE_RC && !peer->self;
-}
-
 /* Datagrams are all there is, now and later. */
 static int only_datagrams(const struct vrb_peer *peer)
 {
     return peer->rail->cfg.mode == VRB_MODE_UD || peer->rc_refused;
 }
 
-static void enqueue(struct vrb_peer *peer, struct vrb_buf *buf)
+void vrb_path_enqueue(struct vrb_peer *peer, struct vrb_buf *buf)
 {
     buf->next = NULL;
     buf->peer = peer;
@@ -35,7 +23,7 @@ static void enqueue(struct vrb_peer *peer, struct vrb_buf *buf)
     if (peer->up) {
         if (vrb_credit_room(&peer->credit) == 0) {
             peer->rail->stats.credit_stalls++;
-        } else {
+        } else if (!vrb_rc_can_post(peer)) {
             peer->rail->stats.sq_stalls++;
         }
     }
@@ -94,15 +82,14 @@ struct vrb_rdma *vrb_path_next_put(struct vrb_peer *peer)
     return next_rdma(peer);
 }
 
-/* Work is queued on a live peer: see to it that something will wake it. */
-static void arrange_wakeup(struct vrb_peer *peer)
+void vrb_path_arrange_wakeup(struct vrb_peer *peer)
 {
     if (peer->up) {
         if (peer->rail->cq_room <= 0 && !vrb_list_linked(&peer->stall_link)) {
             vrb_list_append(&peer->rail->stalled, &peer->stall_link);
             vrb_due(peer->rail);
         }
-    } else if (!has_datagrams(peer)) {
+    } else if (!vrb_path_has_datagrams(peer)) {
         vrb_peer_start(peer);
     } else {
         vrb_path_promote(peer);
@@ -115,11 +102,12 @@ void vrb_path_drain(struct vrb_peer *peer)
         return;
     }
     if (!peer->up) {
-        if (has_datagrams(peer)) {
+        if (vrb_path_has_datagrams(peer)) {
             vrb_dgram_drain(peer);
         }
         return;
     }
+    peer->holding = 0;
     vrb_rc_drain(peer);
     if (peer->failed) {
         return;
@@ -127,7 +115,7 @@ void vrb_path_drain(struct vrb_peer *peer)
     if (peer->q_head == NULL && peer->r_head == NULL && !vrb_replay_pending(&peer->replay)) {
         peer->fast = 1;
     } else {
-        arrange_wakeup(peer);
+        vrb_path_arrange_wakeup(peer);
     }
 }
 
@@ -155,7 +143,7 @@ void vrb_path_promote(struct vrb_peer *peer)
 int vrb_path_refuse_rc(struct vrb_peer *peer, const char *why)
 {
     /* Packets of a connection that broke may be missing. */
-    if (!has_datagrams(peer) || peer->up || peer->failed || peer->broken) {
+    if (!vrb_path_has_datagrams(peer) || peer->up || peer->failed || peer->broken) {
         return 0;
     }
     if (!peer->rc_refused) {
@@ -175,9 +163,11 @@ static void send_now_or_queue(struct vrb_peer *peer, struct vrb_buf *buf)
     if (buf->done == NULL) {
         peer->q_copies++;
     }
-    enqueue(peer, buf);
-    arrange_wakeup(peer);
-    if (!peer->up && has_datagrams(peer)) {
+    vrb_path_enqueue(peer, buf);
+    vrb_path_arrange_wakeup(peer);
+    if (peer->holding) {
+        vrb_path_drain(peer);
+    } else if (!peer->up && vrb_path_has_datagrams(peer)) {
         vrb_dgram_drain(peer);
     }
 }
@@ -204,89 +194,30 @@ void vrb_send(struct vrb_peer *peer, struct vrb_buf *buf, uint8_t tag, uint32_t 
     vrb_unlock(rail);
 }
 
-/* The payload that a shared packet may have: one datagram's, while those are the way out. */
-static uint32_t shared_size(const struct vrb_peer *peer, const struct vrb_buf *buf)
+static inline int leaves_inline(const struct vrb_peer *peer, uint32_t len)
 {
-    uint32_t datagram = vrb_dgram_payload(peer->path.mtu);
-
-    return !peer->up && has_datagrams(peer) && datagram < buf->capacity ? datagram : buf->capacity;
+    return VRB_HDR_SIZE + len <= peer->rail->inline_max;
 }
 
-/* Takes a buffer for copied messages and queues it. */
-static struct vrb_buf *queue_new(struct vrb_peer *peer, uint8_t tag, int coalesce)
-{
-    struct vrb_rail *rail = peer->rail;
-    struct vrb_buf *buf;
-
-    if (peer->q_copies >= COPIES_QUEUED_MAX || !vrb_rc_copies_may_take(&rail->big)) {
-        return NULL;
-    }
-    buf = vrb_pool_get(&rail->big);
-    if (buf == NULL) {
-        return NULL;
-    }
-    buf->done = NULL;
-    buf->tag = coalesce ? 0 : tag;
-    buf->len = 0;
-    buf->kind = coalesce ? VRB_KIND_COALESCED : VRB_KIND_DATA;
-    peer->q_copies++;
-    enqueue(peer, buf);
-    peer->q_open = coalesce ? buf : NULL;
-    return buf;
-}
-
-/* Queues a copy, in the open packet if there is one with room. */
-static int queue_copy(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint32_t hdr_len,
-                      const void *data, uint32_t data_len)
-{
-    struct vrb_rail *rail = peer->rail;
-    uint32_t len = hdr_len + data_len;
-    struct vrb_buf *buf = peer->q_open;
-    int coalesce =
-        len <= COALESCE_MAX && (peer->up || !has_datagrams(peer) ||
-                                vrb_record_size(len) <= vrb_dgram_payload(peer->path.mtu));
-    uint8_t *p;
-
-    if (len > rail->big.capacity) {
-        return VRB_ERR_AGAIN;
-    }
-    if (!coalesce || buf == NULL || buf->len + vrb_record_size(len) > shared_size(peer, buf)) {
-        buf = queue_new(peer, tag, coalesce);
-        if (buf == NULL) {
-            return VRB_ERR_AGAIN;
-        }
-    } else {
-        rail->stats.tx_coalesced++;
-    }
-    if (coalesce) {
-        p = vrb_record_begin(buf->payload + buf->len, tag, len);
-        buf->len += (uint32_t)vrb_record_size(len);
-    } else {
-        p = buf->payload;
-        buf->len = len;
-    }
-    memcpy(p, hdr, hdr_len);
-    if (data_len > 0) {
-        memcpy(p + hdr_len, data, data_len);
-    }
-    arrange_wakeup(peer);
-    return VRB_OK;
-}
+/* What send_copy_slow returns when nothing is in the way after all; no vrb_status is positive. */
+#define LEAVES_NOW 1
 
 static __attribute__((noinline)) int send_copy_slow(struct vrb_peer *peer, uint8_t tag,
                                                     const void *hdr, uint32_t hdr_len,
                                                     const void *data, uint32_t data_len)
 {
+    uint32_t len = hdr_len + data_len;
+
     if (peer->failed) {
         return VRB_ERR_PEER;
     }
-    if (!peer->up && has_datagrams(peer)) {
+    if (!peer->up && vrb_path_has_datagrams(peer)) {
         if (peer->q_head == NULL &&
             vrb_dgram_send_copy(peer, tag, hdr, hdr_len, data, data_len) == VRB_OK) {
             vrb_path_promote(peer);
             return VRB_OK;
         }
-        if (queue_copy(peer, tag, hdr, hdr_len, data, data_len) != VRB_OK) {
+        if (vrb_path_queue_copy(peer, tag, hdr, hdr_len, data, data_len) != VRB_OK) {
             return VRB_ERR_AGAIN;
         }
         if (peer->q_head != NULL && peer->q_head->next == NULL && !peer->up) {
@@ -297,12 +228,26 @@ static __attribute__((noinline)) int send_copy_slow(struct vrb_peer *peer, uint8
     if (!peer->up) {
         return VRB_ERR_AGAIN;
     }
-    return queue_copy(peer, tag, hdr, hdr_len, data, data_len);
+    if (peer->holding && (peer->burst_call != peer->rail->calls || !leaves_inline(peer, len))) {
+        vrb_path_drain(peer);
+        if (peer->failed) {
+            return VRB_ERR_PEER;
+        }
+    }
+    if (leaves_inline(peer, len) &&
+        (peer->holding || (peer->fast && vrb_rc_may_send(peer) && !vrb_path_new_burst(peer))) &&
+        vrb_path_hold(peer, tag, hdr, hdr_len, data, data_len) == VRB_OK) {
+        return VRB_OK;
+    }
+    if (peer->fast && vrb_rc_may_send(peer)) {
+        return LEAVES_NOW;
+    }
+    return vrb_path_queue_copy(peer, tag, hdr, hdr_len, data, data_len);
 }
 
 int vrb_may_copy(const struct vrb_peer *peer)
 {
-    return peer->up || has_datagrams(peer);
+    return peer->up || vrb_path_has_datagrams(peer);
 }
 
 int vrb_send_copy(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint32_t hdr_len,
@@ -312,13 +257,18 @@ int vrb_send_copy(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint32_t 
     int rc;
 
     vrb_lock(rail);
-    if (__builtin_expect(!peer->fast || !vrb_rc_may_send(peer), 0)) {
+    if (__builtin_expect(!peer->fast || !vrb_path_in_burst(peer) || !vrb_rc_can_post(peer), 0)) {
         rc = send_copy_slow(peer, tag, hdr, hdr_len, data, data_len);
-    } else if (__builtin_expect(VRB_HDR_SIZE + hdr_len + data_len > rail->inline_max, 0)) {
-        rc = vrb_rc_send_copy(peer, tag, hdr, hdr_len, data, data_len);
-    } else {
-        rc = vrb_rc_send_inline(peer, tag, hdr, hdr_len, data, data_len);
+        if (rc != LEAVES_NOW) {
+            goto out;
+        }
     }
+    if (__builtin_expect(leaves_inline(peer, hdr_len + data_len), 1)) {
+        rc = vrb_rc_send_inline(peer, tag, hdr, hdr_len, data, data_len);
+    } else {
+        rc = vrb_rc_send_copy(peer, tag, hdr, hdr_len, data, data_len);
+    }
+out:
     vrb_unlock(rail);
     return rc;
 }
@@ -356,7 +306,7 @@ void vrb_rdma_post(struct vrb_peer *peer, struct vrb_rdma *rdma)
         if (peer->up) {
             rail->stats.sq_stalls++;
         } else {
-            arrange_wakeup(peer);
+            vrb_path_arrange_wakeup(peer);
         }
         vrb_path_drain(peer);
     }

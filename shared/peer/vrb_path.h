@@ -10,14 +10,48 @@
  *         be made leaves the peer on datagrams for good.
  *
  * What must wait queues here, whatever its path: the path is chosen when a message leaves the
- * queue. Small messages that queue share packets. Nothing is held back to be joined. */
+ * queue. Small messages that queue share packets (vrb_coalesce.c). */
 #ifndef VRB_PATH_H
 #define VRB_PATH_H
 
 #include "peer/vrb_peer.h"
 
+static inline int vrb_path_has_datagrams(const struct vrb_peer *peer)
+{
+    return peer->rail->cfg.mode != VRB_MODE_RC && !peer->self;
+}
+
 /* Sends what is queued, as far as it goes. */
 void vrb_path_drain(struct vrb_peer *peer);
+
+/* Puts a message at the end of the queue. */
+void vrb_path_enqueue(struct vrb_peer *peer, struct vrb_buf *buf);
+
+/* Work is queued on a live peer: sees to it that something will wake it. */
+void vrb_path_arrange_wakeup(struct vrb_peer *peer);
+
+/* ---- vrb_coalesce.c ---- */
+
+/* Queues a copy, in the open packet if there is one with room. VRB_OK or VRB_ERR_AGAIN. */
+int vrb_path_queue_copy(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint32_t hdr_len,
+                        const void *data, uint32_t data_len);
+
+/* The same for a message that could leave, but comes late in a burst: leaves with the next
+ * progress at the latest. */
+int vrb_path_hold(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint32_t hdr_len,
+                  const void *data, uint32_t data_len);
+
+/* Room for packets that leave at once was used up, though there are credits: begins a new burst if
+ * progress was made since the last began. Returns 1 if so. */
+int vrb_path_new_burst(struct vrb_peer *peer);
+
+/* True while packets may leave as the messages come. */
+static inline int vrb_path_in_burst(const struct vrb_peer *peer)
+{
+    return (int16_t)(uint16_t)(peer->burst_end - peer->credit.tx_next) > 0;
+}
+
+/* ---- vrb_path.c ---- */
 
 /* The queue's first message, taken out; NULL if there is none. */
 struct vrb_buf *vrb_path_next_message(struct vrb_peer *peer);

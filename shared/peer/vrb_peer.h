@@ -32,6 +32,9 @@ struct vrb_peer {
     int owned;             /* posted requests whose completion names a buffer or operation */
     int signalled;         /* signalled requests in flight: CQ room that this peer holds */
     struct vrb_credit credit;
+    uint16_t burst_end;  /* packets numbered below this leave at once; never above the grant */
+    uint8_t holding;     /* the queue is one open packet of a burst, which could leave */
+    uint32_t burst_call; /* rail->calls when the burst began */
     uint32_t tx_seq, rx_seq;
     struct vrb_replay replay;
     struct vrb_buf *q_head, **q_tail;  /* messages that could not leave yet, in order */

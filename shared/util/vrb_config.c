@@ -15,6 +15,7 @@ void vrb_config_defaults(struct vrb_config *cfg)
     cfg->credits = DEFAULT_CREDITS;
     cfg->sq_depth = 128;
     cfg->max_inline = 256;
+    cfg->burst = 8;
     cfg->send_buffers = 1024;
     cfg->rd_atomic = 16;
     cfg->use_srq = 1;
@@ -60,6 +61,7 @@ void vrb_config_clamp(struct vrb_config *cfg, const char *prefix)
     }
     cfg->credits = clamp(p, "credits", cfg->credits, 2, most);
     cfg->sq_depth = clamp(p, "sq_depth", cfg->sq_depth, 4, 32768);
+    cfg->burst = clamp(p, "burst", cfg->burst, 0, VRB_CREDIT_MAX_WINDOW);
     cfg->max_inline = clamp(p, "max_inline", cfg->max_inline, 0, 4096);
     cfg->send_buffers = clamp(p, "send_buffers", cfg->send_buffers, 8, 1 << 20);
     cfg->rd_atomic = clamp(p, "rd_atomic", cfg->rd_atomic, 1, 128);

@@ -300,6 +300,69 @@ static void case_flood(void)
            "messages that must wait share packets");
 }
 
+/* Sends n messages of 8 bytes without progress; returns how many packets left meanwhile. */
+static unsigned in_one_go(struct end *e, unsigned n)
+{
+    uint64_t before = vrb_rail_stats(e->rail)->tx_packets;
+
+    for (unsigned i = 0; i < n; i++) {
+        send_any(e, TAG_DATA, 8);
+    }
+    return (unsigned)(vrb_rail_stats(e->rail)->tx_packets - before);
+}
+
+/* A record of 8 bytes takes 16; shared packets of a burst leave with 1024. */
+#define PER_PACKET 64
+
+static void case_burst(void)
+{
+    const struct vrb_config *c = vrb_rail_config(ends[0].rail);
+    struct vrb_stats *s = vrb_rail_stats(ends[0].rail);
+    unsigned burst = c->burst, sent;
+    uint64_t before;
+
+    if (c->mode != VRB_MODE_RC || c->max_inline < 64 || c->credits < burst + 8 ||
+        c->sq_depth < 2 * burst) {
+        return; /* flow control would decide, not the burst */
+    }
+    ends[1].got[0] = 0;
+    before = s->tx_packets;
+    sent = in_one_go(&ends[0], burst);
+    report(sent == burst, "the first messages of a burst leave at once");
+    in_one_go(&ends[0], 5);
+    report(s->tx_packets - before == burst, "later ones are held");
+    vrb_rail_progress(ends[0].rail);
+    report(s->tx_packets - before == burst + 1, "and leave together with the next progress");
+    report(wait_for(&ends[1].got[0], burst + 5) && ends[1].bad == 0, "the burst arrives whole");
+
+    ends[1].got[0] = 0;
+    sent = in_one_go(&ends[0], burst + 2 * PER_PACKET);
+    report(sent == burst + 2, "a shared packet that is full leaves without progress");
+    report(wait_for(&ends[1].got[0], burst + 2 * PER_PACKET), "all of them arrive");
+
+    ends[1].got[0] = 0;
+    before = s->tx_packets;
+    in_one_go(&ends[0], burst + 3);
+    send_buf(&ends[0], TAG_DATA, 1000, on_sent_uncounted);
+    report(s->tx_packets - before == burst + 2, "a message with a completion takes them along");
+    in_one_go(&ends[0], 3);
+    send_any(&ends[0], TAG_DATA, 512);
+    report(s->tx_packets - before == burst + 4, "so does one that is too long to be held");
+    report(wait_for(&ends[1].got[0], burst + 8) && ends[1].bad == 0, "all of that arrives");
+
+    ends[1].got[0] = 0;
+    for (unsigned i = 0; i < 4 * burst; i++) {
+        before = s->tx_packets;
+        send_any(&ends[0], TAG_DATA, 8);
+        if (s->tx_packets - before != 1) {
+            break;
+        }
+        vrb_rail_progress(ends[0].rail);
+        vrb_rail_progress(ends[1].rail);
+    }
+    report(wait_for(&ends[1].got[0], 4 * burst), "with progress in between nothing is held");
+}
+
 static void on_rdma(struct vrb_rdma *r, int status)
 {
     struct end *e = *(struct end **)vrb_rdma_user(r);
@@ -552,6 +615,7 @@ static int run(const struct vrb_port *port)
     }
     case_sizes();
     case_completions();
+    case_burst();
     case_flood();
     case_rdma();
     case_atomics(&ends[1], ends[0].peer, "to the other end");
