@@ -6,7 +6,11 @@
  * when cfg.burst messages have left for one peer and no progress was made meanwhile, the next small
  * ones are held in an open packet. It leaves when it is full, before anything else that goes to the
  * peer, and with the next progress, that is when the program next waits for or tests anything. A
- * message that is the first of its burst, or comes alone, is never held. */
+ * message that is the first of its burst, or comes alone, is never held.
+ *
+ * When progress hands out several RDMA completions of a peer in a row, the small messages that
+ * these cause (ob1 sends a FIN for each long message that it has read) are held until the last of
+ * them. */
 #include <string.h>
 
 #include "dgram/vrb_dgram.h"
@@ -115,6 +119,19 @@ int vrb_path_hold(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint32_t 
         vrb_path_drain(peer);
     }
     return VRB_OK;
+}
+
+int vrb_path_hold_buf(struct vrb_peer *peer, struct vrb_buf *buf)
+{
+    struct vrb_rail *rail = peer->rail;
+
+    if (rail->cfg.burst == 0 || VRB_HDR_SIZE + buf->len > rail->inline_max ||
+        vrb_path_hold(peer, buf->tag, buf->payload, buf->len, NULL, 0) != VRB_OK) {
+        return 0;
+    }
+    buf->peer = peer;
+    vrb_path_copied(rail, buf);
+    return 1;
 }
 
 int vrb_path_new_burst(struct vrb_peer *peer)

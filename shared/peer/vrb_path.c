@@ -181,7 +181,11 @@ void vrb_send(struct vrb_peer *peer, struct vrb_buf *buf, uint8_t tag, uint32_t 
     buf->len = len;
     buf->kind = VRB_KIND_DATA;
     if (peer->fast && vrb_rc_may_send(peer)) {
-        vrb_rc_send_buf(peer, buf);
+        if (!vrb_path_may_hold(peer) || !vrb_path_hold_buf(peer, buf)) {
+            vrb_rc_send_buf(peer, buf);
+        }
+    } else if (peer->holding && vrb_path_may_hold(peer) && vrb_path_hold_buf(peer, buf)) {
+        /* it leaves when the run of completions ends */
     } else if (!peer->failed) {
         send_now_or_queue(peer, buf);
     } else if (buf->done == NULL) {

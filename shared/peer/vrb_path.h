@@ -24,6 +24,14 @@ static inline int vrb_path_has_datagrams(const struct vrb_peer *peer)
 /* Sends what is queued, as far as it goes. */
 void vrb_path_drain(struct vrb_peer *peer);
 
+/* Something came free that the queue may have waited for. What is only held waits for nothing. */
+static inline void vrb_path_wake(struct vrb_peer *peer)
+{
+    if (!peer->fast && !peer->holding) {
+        vrb_path_drain(peer);
+    }
+}
+
 /* Puts a message at the end of the queue. */
 void vrb_path_enqueue(struct vrb_peer *peer, struct vrb_buf *buf);
 
@@ -40,6 +48,16 @@ int vrb_path_queue_copy(struct vrb_peer *peer, uint8_t tag, const void *hdr, uin
  * progress at the latest. */
 int vrb_path_hold(struct vrb_peer *peer, uint8_t tag, const void *hdr, uint32_t hdr_len,
                   const void *data, uint32_t data_len);
+
+/* True while progress hands out a run of RDMA completions of this peer: whoever sends now may be
+ * followed by the next. */
+static inline int vrb_path_may_hold(const struct vrb_peer *peer)
+{
+    return vrb_more_rdma(peer->rail, peer->qp->qp_num);
+}
+
+/* The same as vrb_path_hold for a buffer. Returns 1 if it was taken: only its `done` is due. */
+int vrb_path_hold_buf(struct vrb_peer *peer, struct vrb_buf *buf);
 
 /* Room for packets that leave at once was used up, though there are credits: begins a new burst if
  * progress was made since the last began. Returns 1 if so. */
@@ -77,6 +95,17 @@ void vrb_path_rdma_done(struct vrb_rail *rail, struct vrb_rdma *rdma, int status
 
 /* Puts a message on the list of those whose `done` is called by the next progress. */
 void vrb_path_done_later(struct vrb_rail *rail, struct vrb_buf *buf);
+
+/* The bytes of a buffer have left inline or were copied: it is free, or its `done` is due. */
+static inline void vrb_path_copied(struct vrb_rail *rail, struct vrb_buf *buf)
+{
+    if (buf->done == NULL) {
+        vrb_pool_put(buf->pool, buf);
+    } else {
+        vrb_path_done_later(rail, buf);
+    }
+}
+
 int vrb_path_run_done(struct vrb_rail *rail);
 
 /* Completes everything queued on a failed peer with an error. */

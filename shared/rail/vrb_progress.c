@@ -51,9 +51,7 @@ static void send_completion(const struct ibv_wc *wc)
         vrb_rc_free_slots(peer, buf->retire);
         peer->owned--;
         vrb_path_message_done(buf, VRB_OK);
-        if (!peer->fast) {
-            vrb_path_drain(peer);
-        }
+        vrb_path_wake(peer);
     } else {
         vrb_rc_lost_slot(peer);
         if (failed_completion(peer, wc, "sending")) {
@@ -75,7 +73,7 @@ static void rdma_completion(const struct ibv_wc *wc)
         peer->owned--;
         peer->recover.work++;
         vrb_path_rdma_done(peer->rail, rdma, VRB_OK);
-        if (!peer->fast) {
+        if (!peer->fast && !(peer->holding && vrb_path_may_hold(peer))) {
             vrb_path_drain(peer);
         }
     } else {
@@ -98,9 +96,7 @@ static void inline_completion(struct vrb_rail *rail, const struct ibv_wc *wc, in
     if (wc->status == IBV_WC_SUCCESS) {
         vrb_rc_free_slots(peer, flush ? peer->flush_retire : peer->signal_every);
         peer->recover.work += (uint32_t)flush;
-        if (!peer->fast) {
-            vrb_path_drain(peer);
-        }
+        vrb_path_wake(peer);
     } else {
         (void)failed_completion(peer, wc, "sending");
     }

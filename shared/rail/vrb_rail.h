@@ -162,6 +162,14 @@ static inline void vrb_due(struct vrb_rail *rail)
     rail->due = 1;
 }
 
+/* True in a callback of progress if the next completion to be handed out is that of another RDMA
+ * operation of the same queue pair. */
+static inline int vrb_more_rdma(const struct vrb_rail *rail, uint32_t qpn)
+{
+    return rail->wc_next != rail->wc_end && rail->wc_next->qp_num == qpn &&
+           (rail->wc_next->wr_id & VRB_WR_KIND_MASK) == VRB_WR_RDMA;
+}
+
 /* True if the provider only means "not now". We count slots, so its queue is not full for want of
  * counting, but it may be short of memory of its own. */
 static inline int vrb_is_refusal(int err)

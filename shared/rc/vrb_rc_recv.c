@@ -255,8 +255,8 @@ static inline struct vrb_peer *packet_peer(struct vrb_rail *rail, const struct i
 /* A grant that differs from the last one. */
 static __attribute__((noinline)) void granted(struct vrb_peer *peer, uint16_t grant)
 {
-    if (vrb_credit_granted(&peer->credit, grant) && !peer->fast) {
-        vrb_path_drain(peer);
+    if (vrb_credit_granted(&peer->credit, grant)) {
+        vrb_path_wake(peer);
     }
 }
 

@@ -142,16 +142,6 @@ static void chain_add(struct vrb_peer *peer, struct chain *c, struct vrb_buf *bu
     c->n++;
 }
 
-/* The buffer's bytes have left inline: it is free, or its `done` is due. */
-static void left_inline(struct vrb_rail *rail, struct vrb_buf *buf)
-{
-    if (buf->done == NULL) {
-        vrb_pool_put(buf->pool, buf);
-    } else {
-        vrb_path_done_later(rail, buf);
-    }
-}
-
 /* The provider refused the packets from number `first` on: they go back to where they came from. */
 static void chain_unpost(struct vrb_peer *peer, struct chain *c, unsigned first, int err)
 {
@@ -199,7 +189,7 @@ static int chain_post(struct vrb_peer *peer, struct chain *c)
             }
             vrb_path_message_done(c->buf[i], VRB_ERR_PEER);
         } else if (is_inline) {
-            left_inline(peer->rail, c->buf[i]);
+            vrb_path_copied(peer->rail, c->buf[i]);
         }
     }
     if (__builtin_expect(settled < c->n, 0)) {
