@@ -50,7 +50,7 @@ struct vrb_config {
     uint32_t recv_buffers;  /* receive buffers of the shared queue (SRQ) */
     uint32_t credits;       /* packets one peer may have in flight towards us */
     uint32_t sq_depth;      /* work requests one peer's send queue holds */
-    uint32_t burst;           /* small messages sent in one go that do not share packets; 0 = all */
+    uint32_t burst;         /* small messages sent in one go that do not share packets; 0 = all */
     uint32_t max_inline;    /* bytes sent inline at the most; the device may grant less */
     uint32_t send_buffers;  /* full-size send buffers at the most (they are made on demand) */
     uint32_t rd_atomic;     /* RDMA reads in flight per connection */
