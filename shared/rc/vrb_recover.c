@@ -66,7 +66,7 @@ void vrb_recover_pause(struct vrb_peer *peer)
 
     peer->up = 0;
     peer->fast = 0;
-    peer->holding = 0; /* what was held now waits like the rest of the queue */
+    peer->holding = 0;                    /* what was held now waits like the rest of the queue */
     peer->replay.next = peer->replay.end; /* where to go on is found out anew */
     vrb_list_remove(&peer->due_link);
     vrb_list_remove(&peer->stall_link);

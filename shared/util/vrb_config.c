@@ -15,7 +15,6 @@ void vrb_config_defaults(struct vrb_config *cfg)
     cfg->credits = DEFAULT_CREDITS;
     cfg->sq_depth = 128;
     cfg->max_inline = 256;
-    cfg->burst = 8;
     cfg->send_buffers = 1024;
     cfg->rd_atomic = 16;
     cfg->use_srq = 1;

@@ -78,6 +78,7 @@ peers() {
 }
 tap_run "16384 peers are made" 60 peers
 # Columns: peers, idle, active, RC, registered.
+# shellcheck disable=SC2016 # $ is awk's
 tap_run "... each takes less than 2 KiB, 4 KiB when active, and registers nothing" 5 awk '
     NR == 2 { registered = $5 }
     $1 ~ /^[0-9]+$/ { n++; if ($2 > 2048 || $3 > 4096) bad = 1; if ($NF != registered) bad = 1 }

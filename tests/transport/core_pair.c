@@ -650,6 +650,7 @@ int main(int argc, char **argv)
     int c, n, rc, link = 0;
 
     vrb_config_defaults(&cfg);
+    cfg.burst = 8;
     cfg.recover_timeout = 1; /* a peer that vanished is not waited for any longer */
     cfg.rank = 0;
     cfg.ib_timeout = 10; /* 4 ms: the vanished peer is found out fast */

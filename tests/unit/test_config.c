@@ -43,7 +43,7 @@ static void defaults(void **state)
     assert_int_equal(cfg.credits, 64);
     assert_int_equal(cfg.sq_depth, 128);
     assert_int_equal(cfg.max_inline, 256);
-    assert_int_equal(cfg.burst, 8);
+    assert_int_equal(cfg.burst, 0);
     assert_int_equal(cfg.send_buffers, 1024);
     assert_int_equal(cfg.rd_atomic, 16);
     assert_int_equal(cfg.use_srq, 1);
