@@ -38,6 +38,7 @@ struct mca_btl_verbs_params {
     int mode;                /* enum vrb_mode */
     int carrier;             /* enum vrb_carrier */
     unsigned registered_max; /* MiB of the application's memory kept registered; 0: no limit */
+    unsigned port_wait;      /* seconds */
 };
 
 struct mca_btl_verbs_component {

@@ -1,9 +1,13 @@
 /* The component: what Open MPI loads. Registers, opens, finds ports, makes modules, makes progress.
  * SPDX-License-Identifier: BSD-3-Clause */
 #include <string.h>
+#include <time.h>
 
 #include "btl_verbs.h"
 #include "config.h"
+
+/* Between two looks at ports that are about to come up. */
+#define PORT_LOOK_MS 50
 
 static int verbs_register(void);
 static int verbs_open(void);
@@ -177,6 +181,55 @@ static mca_btl_base_module_t **modules_for_open_mpi(int *num)
     return list;
 }
 
+/* A port that is about to come up: its link is, and only the subnet manager's word is missing. */
+static bool is_coming(const struct vrb_port *ports, int n)
+{
+    int i;
+
+    for (i = 0; i < n; i++) {
+        if (ports[i].coming) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_one_usable(const struct vrb_port *ports, int n)
+{
+    int i;
+
+    for (i = 0; i < n; i++) {
+        if (ports[i].usable) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Finds the ports. When none is usable but one is about to be (a job that starts with its host),
+ * the user who asked for verbs gets a bounded wait. */
+static int find_ports(struct vrb_port **ports, char *err, size_t len)
+{
+    struct timespec pause = {.tv_nsec = PORT_LOOK_MS * 1000000L};
+    unsigned waited = 0;
+    int n;
+
+    for (;;) {
+        n = vrb_ports_find(self->params.if_include, self->params.if_exclude, ports, err, len);
+        if (!self->asked || is_one_usable(*ports, n) || !is_coming(*ports, n) ||
+            waited >= self->params.port_wait * 1000) {
+            return n;
+        }
+        if (waited == 0) {
+            mca_btl_verbs_note("no port is up, but one is about to be: waiting %u s at the most",
+                               self->params.port_wait);
+        }
+        free(*ports);
+        nanosleep(&pause, NULL);
+        waited += PORT_LOOK_MS;
+    }
+}
+
 /* Open MPI asks even when another PML will carry the messages: stay silent unless the user asked.
  */
 static mca_btl_base_module_t **verbs_init(int *num, bool progress_threads, bool mpi_threads)
@@ -195,7 +248,7 @@ static mca_btl_base_module_t **verbs_init(int *num, bool progress_threads, bool 
     if (vrb_fork_safe() != VRB_OK) {
         mca_btl_verbs_note("no fork support: a child may take registered memory from its parent");
     }
-    n = vrb_ports_find(self->params.if_include, self->params.if_exclude, &ports, err, sizeof(err));
+    n = find_ports(&ports, err, sizeof(err));
     self->host_wide = false;
     if (n < 0) {
         mca_btl_verbs_say_here("%s: the verbs BTL is not used", err);

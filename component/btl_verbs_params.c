@@ -200,6 +200,13 @@ void mca_btl_verbs_params_register(struct mca_btl_verbs_params *params)
         "but the system's). Beyond it what was not used for longest leaves the cache.",
         MCA_BASE_VAR_TYPE_UNSIGNED_INT, NULL, 0, 0, OPAL_INFO_LVL_4, MCA_BASE_VAR_SCOPE_LOCAL,
         &params->registered_max);
+    params->port_wait = 10;
+    (void)mca_base_component_var_register(
+        me, "port_wait",
+        "Seconds to wait at the start for an InfiniBand port that the subnet manager is about to "
+        "bring up, if no port is up and this BTL was asked for (0: do not wait).",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, NULL, 0, 0, OPAL_INFO_LVL_4, MCA_BASE_VAR_SCOPE_LOCAL,
+        &params->port_wait);
     vrb_config_defaults(&defaults);
     mode_register(me, params, defaults.mode);
     carrier_register(me, params, defaults.carrier);

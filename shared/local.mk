@@ -41,6 +41,8 @@ libvrb_la_SOURCES = \
 	shared/peer/vrb_path.h \
 	shared/peer/vrb_peer.c \
 	shared/peer/vrb_peer.h \
+	shared/peer/vrb_peer_addr.c \
+	shared/peer/vrb_peer_addr.h \
 	shared/peer/vrb_retired.c \
 	shared/peer/vrb_retired.h \
 	shared/rail/vrb_async.c \

@@ -129,6 +129,7 @@ struct vrb_port {
     uint8_t link;        /* enum vrb_link; 0 = other */
     uint8_t active;      /* the port is up */
     uint8_t usable;      /* active, and nothing in `why` */
+    uint8_t coming;      /* not active, but its link is up: the subnet manager is at work */
     uint32_t speed_mbps; /* 0 = unknown */
     uint64_t max_msg_sz; /* longest RDMA operation */
     int atomics;         /* the device does 64-bit atomics */

@@ -125,9 +125,10 @@ static uint8_t *pack_gid(uint8_t *p, const struct vrb_gid *g, uint8_t types)
 
     p[0] = (uint8_t)(form | types | (g->mtu & GID_MTU_MASK) << GID_MTU_SHIFT);
     p[1] = g->plen;
-    if (g->vlan != 0 || g->flags != 0) {
+    if (g->vlan != 0 || (g->flags & VRB_GID_ROUTED)) {
         p[0] |= GID_MORE;
-        vrb_put16(p + 2, (uint16_t)((g->vlan & VLAN_MASK) | g->flags << GID_FLAGS_SHIFT));
+        vrb_put16(p + 2, (uint16_t)((g->vlan & VLAN_MASK) | (g->flags & VRB_GID_ROUTED)
+                                                                << GID_FLAGS_SHIFT));
         p += 2;
     }
     memcpy(p + 2, g->raw + VRB_GID_LEN - size, size);

@@ -34,7 +34,8 @@ enum vrb_gid_type {
 
 /* What an address's network device is known to be able to do. Values travel. */
 enum vrb_gid_flags {
-    VRB_GID_ROUTED = 1, /* it has a route through a gateway */
+    VRB_GID_ROUTED = 1,    /* it has a route through a gateway */
+    VRB_GID_GONE = 1 << 7, /* no longer in the owner's table: not packed */
 };
 
 /* vrb_gid.vlan: 1 .. 4094 is a tag, 0 = unknown. */

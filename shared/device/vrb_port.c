@@ -32,6 +32,8 @@ static void describe_port(struct ibv_context *ctx, const struct ibv_device_attr 
     p->atomics = f.atomics;
     snprintf(p->why, sizeof(p->why), "%s", f.why);
     p->usable = p->why[0] == 0;
+    p->coming = f.link == VRB_LINK_IB && vrb_facts_foreign(f.transport) == NULL &&
+                (f.state == IBV_PORT_INIT || f.state == IBV_PORT_ARMED);
     vrb_facts_free(&f);
 }
 

@@ -61,10 +61,13 @@ struct vrb_peer {
     struct vrb_tcp_peer *tcp; /* where it answers, when handshakes go over TCP */
     uint64_t name, rank;
     uint64_t connect_started; /* ns */
+    uint64_t asking_since;    /* ns: handshake messages are unanswered since then; 0: none is */
+    uint64_t ah_failing;      /* ns: no address handle can be made since then; 0: it can */
     int remote_rail;
     uint64_t rx_refused_since; /* the same of its own receive queue */
     uint32_t rx_posted;        /* receive buffers of the per-peer queue */
     uint8_t had_ah;            /* it once had an address handle: none now is a passing trouble */
+    uint8_t round;             /* which pair of addresses: see vrb_peer_addr.h */
     uint8_t declining;         /* vrb_path_decline_reads is at work */
     uint8_t rc_refused;        /* RC is not to be had: datagrams for good */
     uint8_t was_up;            /* connected before */

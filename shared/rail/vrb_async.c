@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "peer/vrb_peer_addr.h"
 #include "rc/vrb_rc.h"
 #include "ud/vrb_ud.h"
 
@@ -60,6 +61,13 @@ static void qp_event(struct vrb_rail *rail, const struct ibv_async_event *e)
     vrb_peer_fail(peer, VRB_ERR_PEER, &f);
 }
 
+static void addresses_event(struct vrb_rail *rail, const struct ibv_async_event *e)
+{
+    if (e->element.port_num == rail->port.port) {
+        vrb_rail_addresses_changed(rail);
+    }
+}
+
 static void handle(struct vrb_rail *rail, const struct ibv_async_event *e)
 {
     switch (e->event_type) {
@@ -82,12 +90,15 @@ static void handle(struct vrb_rail *rail, const struct ibv_async_event *e)
         break;
     case IBV_EVENT_PORT_ACTIVE:
         port_event(rail, e, "the port is up");
+        addresses_event(rail, e);
         break;
     case IBV_EVENT_LID_CHANGE:
         port_event(rail, e, "the LID changed");
+        addresses_event(rail, e);
         break;
     case IBV_EVENT_GID_CHANGE:
         port_event(rail, e, "the GID table changed");
+        addresses_event(rail, e);
         break;
     default:
         vrb_log(VRB_LOG_DEBUG, "%s: event %s", rail->port.dev, ibv_event_type_str(e->event_type));

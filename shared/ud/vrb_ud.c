@@ -11,7 +11,7 @@
 
 #include "address/vrb_ah.h"
 #include "dgram/vrb_dgram.h"
-#include "peer/vrb_peer.h"
+#include "peer/vrb_peer_addr.h"
 #include "tcp/vrb_tcp.h"
 #include "ud/vrb_ud_hello.h"
 
@@ -328,22 +328,25 @@ int vrb_ud_peer_ah(struct vrb_peer *peer, char *detail, size_t len)
     struct ibv_ah_attr attr;
     char text[80];
 
-    if (peer->ah != NULL) {
-        return VRB_OK;
+    int rc = VRB_OK;
+
+    while (peer->ah == NULL && rc == VRB_OK) {
+        int err;
+
+        vrb_ah_fill(&attr, &peer->path, peer->rail->port.port);
+        peer->ah = ibv_create_ah(peer->rail->pd, &attr);
+        err = errno;
+        if (peer->ah != NULL) {
+            peer->ah_failing = 0;
+            break;
+        }
+        snprintf(detail, len, "no address handle for %s: %s%s",
+                 vrb_address_text(&peer->remote, peer->path.use_grh ? &peer->path.dgid : NULL, text,
+                                  sizeof(text)),
+                 strerror(err), peer->path.pairs > 1 ? " (nor for any other address)" : "");
+        rc = vrb_peer_no_ah(peer, err, vrb_clock_ns());
     }
-    vrb_ah_fill(&attr, &peer->path, peer->rail->port.port);
-    peer->ah = ibv_create_ah(peer->rail->pd, &attr);
-    if (peer->ah != NULL) {
-        return VRB_OK;
-    }
-    if (errno == ETIMEDOUT || errno == EAGAIN || peer->had_ah) {
-        return VRB_ERR_AGAIN; /* the neighbour did not resolve yet, or not yet again */
-    }
-    snprintf(detail, len, "no address handle for %s: %s",
-             vrb_address_text(&peer->remote, peer->path.use_grh ? &peer->path.dgid : NULL, text,
-                              sizeof(text)),
-             strerror(errno));
-    return VRB_ERR_UNREACH;
+    return rc;
 }
 
 /* The number of a request travels in its completion above the kind and the handshake slot. */
@@ -393,12 +396,15 @@ int vrb_ud_hello(struct vrb_peer *peer, const struct vrb_hello *h, char *detail,
     struct vrb_ud *ud = rail->ud;
     struct ibv_sge sge = {.length = VRB_HELLO_SIZE};
     struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1};
+    struct vrb_hello out = *h;
     unsigned slot;
     int rc;
 
+    out.round = peer->round;
     if (rail->tcp != NULL) {
-        return vrb_tcp_hello(peer, h, detail, len);
+        return vrb_tcp_hello(peer, &out, detail, len);
     }
+    vrb_peer_unanswered(peer, vrb_clock_ns());
     rc = vrb_ud_peer_ah(peer, detail, len);
     if (rc == VRB_ERR_AGAIN || ud->hello_busy == UINT32_MAX || ud->sq_room <= 0) {
         return VRB_OK;
@@ -410,7 +416,7 @@ int vrb_ud_hello(struct vrb_peer *peer, const struct vrb_hello *h, char *detail,
     sge.lkey = ud->mr->lkey;
     sge.addr =
         (uintptr_t)(ud->mem + (size_t)ud->recvs * ud->slot_size + (size_t)slot * UD_HELLO_SIZE);
-    vrb_hello_put(h, (uint8_t *)(uintptr_t)sge.addr);
+    vrb_hello_put(&out, (uint8_t *)(uintptr_t)sge.addr);
     rc = post_numbered(peer, &wr, slot, 1);
     if (vrb_is_refusal(rc)) {
         return VRB_OK; /* like one lost on the way: the handshake repeats it */

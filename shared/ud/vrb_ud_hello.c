@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "address/vrb_ah.h"
-#include "peer/vrb_peer.h"
+#include "peer/vrb_peer_addr.h"
 #include "ud/vrb_ud.h"
 
 /* A datagram must come from where the peer said that it lives. */
@@ -57,6 +57,10 @@ static void handle(struct vrb_rail *rail, const struct ibv_wc *wc, const uint8_t
     peer = hello_peer(rail, h);
     if (peer == NULL || !source_matches(peer, wc, grh)) {
         rail->stats.hellos_stale++;
+        return;
+    }
+    if (!vrb_peer_follow(peer, h)) {
+        vrb_peer_wireup(peer, peer->wireup.state == VRB_WU_CONNECTING ? VRB_WU_DO_SEND : 0);
         return;
     }
     if (h->type != VRB_INTRO) { /* which has done its work: we know the peer now */

@@ -9,9 +9,11 @@
 #include "wire/vrb_wire.h"
 
 #define HELLO_MAGIC 0x48425256u /* "VRBH", little-endian */
-#define MAX_24 0xffffffu        /* QP and packet sequence numbers have 24 bits (IBTA 9.2) */
-#define MTU_MIN 1               /* enum ibv_mtu: 256 bytes */
-#define MTU_MAX 5               /* 4096 bytes */
+#define HELLO_MTU_MASK 7
+#define HELLO_ROUND_SHIFT 3
+#define MAX_24 0xffffffu /* QP and packet sequence numbers have 24 bits (IBTA 9.2) */
+#define MTU_MIN 1        /* enum ibv_mtu: 256 bytes */
+#define MTU_MAX 5        /* 4096 bytes */
 
 void vrb_hello_put(const struct vrb_hello *h, uint8_t buf[VRB_HELLO_SIZE])
 {
@@ -29,7 +31,7 @@ void vrb_hello_put(const struct vrb_hello *h, uint8_t buf[VRB_HELLO_SIZE])
     vrb_put32(buf + 36, h->psn);
     vrb_put32(buf + 40, h->recv_size);
     vrb_put16(buf + 44, h->grant);
-    buf[46] = h->mtu;
+    buf[46] = (uint8_t)((h->mtu & HELLO_MTU_MASK) | h->round << HELLO_ROUND_SHIFT);
     buf[47] = h->rd_in;
     buf[48] = h->src_rail;
     buf[49] = h->dst_rail;
@@ -70,7 +72,8 @@ int vrb_hello_get(const uint8_t *buf, size_t len, struct vrb_hello *h)
     h->psn = vrb_get32(buf + 36);
     h->recv_size = vrb_get32(buf + 40);
     h->grant = vrb_get16(buf + 44);
-    h->mtu = buf[46];
+    h->mtu = buf[46] & HELLO_MTU_MASK;
+    h->round = buf[46] >> HELLO_ROUND_SHIFT;
     h->rd_in = buf[47];
     h->src_rail = buf[48];
     h->dst_rail = buf[49];

@@ -6,7 +6,8 @@
  *   8 u64 source name   16 u64 destination name
  *  24 u32 source id     28 u32 destination id (0: not known yet)
  *  32 u32 QPN           36 u32 first PSN
- *  40 u32 receive size  44 u16 grant   46 u8 MTU   47 u8 RDMA reads accepted at once
+ *  40 u32 receive size  44 u16 grant   46 u8 MTU, bits 3-7: round
+ *  47 u8 RDMA reads accepted at once
  *  48 u8 source rail    49 u8 destination rail     50 u16 generation
  *  52 u32 packets received                         56 u32 source life   60 u32 destination life
  *
@@ -21,6 +22,8 @@
 #define VRB_HELLO_SIZE 64
 #define VRB_HELLO_VERSION 2
 #define VRB_HELLO_FIRST_BYTE 'V' /* no datagram of wire/vrb_ud_wire.h starts so */
+
+#define VRB_ROUND_MAX 31
 
 enum vrb_hello_type {
     VRB_HELLO = 1,
@@ -50,6 +53,7 @@ struct vrb_hello {
     uint8_t flags;  /* enum vrb_hello_flags */
     uint8_t reason; /* enum vrb_reject_reason */
     uint8_t mtu;    /* enum ibv_mtu that the sender's end of the path allows */
+    uint8_t round;  /* which pair of addresses the sender uses (peer/vrb_peer_addr.h) */
     uint8_t rd_in;  /* RDMA reads (and atomics) the sender's QP accepts at once (responder) */
     uint8_t src_rail, dst_rail;
     uint16_t grant;              /* first absolute credit count (see rc/vrb_credit.h) */

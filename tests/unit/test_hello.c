@@ -53,6 +53,7 @@ static void assert_same(const struct vrb_hello *a, const struct vrb_hello *b)
     assert_int_equal(a->flags, b->flags);
     assert_int_equal(a->reason, b->reason);
     assert_int_equal(a->mtu, b->mtu);
+    assert_int_equal(a->round, b->round);
     assert_int_equal(a->rd_in, b->rd_in);
     assert_int_equal(a->src_rail, b->src_rail);
     assert_int_equal(a->dst_rail, b->dst_rail);
@@ -88,6 +89,7 @@ static void round_trip(void **state)
 
         h.flags = (uint8_t)rng_below(&r, 8);
         h.mtu = (uint8_t)(1 + rng_below(&r, 5));
+        h.round = (uint8_t)rng_below(&r, VRB_ROUND_MAX + 1);
         h.rd_in = (uint8_t)rng_next(&r);
         h.src_rail = (uint8_t)rng_below(&r, 8);
         h.dst_rail = (uint8_t)rng_below(&r, 8);
