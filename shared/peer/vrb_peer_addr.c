@@ -93,13 +93,24 @@ void vrb_peer_unanswered(struct vrb_peer *peer, uint64_t now)
 
 int vrb_peer_follow(struct vrb_peer *peer, const struct vrb_hello *h)
 {
+    unsigned round = h->round;
     struct vrb_path path;
 
-    /* Who has our QP's data has bound its own to the pair it names. Else the later round counts. */
-    if (!is_bound(peer) && h->round != peer->round &&
-        (h->round > peer->round || h->flags & VRB_HELLO_HAVE) &&
-        usable_path(peer, h->round, &path)) {
-        take_path(peer, &path, h->round);
+    /* Who has our QP's data has bound its own to the pair it names. Else the later round counts,
+     * and if this end cannot use it, the next one after that, where the peer has to follow. */
+    if (!is_bound(peer) && round != peer->round) {
+        if (h->flags & VRB_HELLO_HAVE) {
+            if (usable_path(peer, round, &path)) {
+                take_path(peer, &path, round);
+            }
+        } else if (round > peer->round) {
+            while (round < VRB_ROUND_MAX && !usable_path(peer, round, &path)) {
+                round++;
+            }
+            if (usable_path(peer, round, &path)) {
+                take_path(peer, &path, round);
+            }
+        }
     }
     if (h->type == VRB_HELLO && !is_bound(peer) && h->round != peer->round && peer->qp != NULL) {
         return 0;

@@ -60,8 +60,7 @@ static void handle(struct vrb_rail *rail, const struct ibv_wc *wc, const uint8_t
         return;
     }
     if (!vrb_peer_follow(peer, h)) {
-        vrb_peer_wireup(peer, peer->wireup.state == VRB_WU_CONNECTING ? VRB_WU_DO_SEND : 0);
-        return;
+        return; /* our own next one, by the clock, lets it follow */
     }
     if (h->type != VRB_INTRO) { /* which has done its work: we know the peer now */
         vrb_peer_hello(peer, h);
