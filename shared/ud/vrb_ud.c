@@ -413,6 +413,7 @@ int vrb_ud_hello(struct vrb_peer *peer, const struct vrb_hello *h, char *detail,
         return rc;
     }
     slot = (unsigned)__builtin_ctz(~ud->hello_busy);
+    out.round = peer->round; /* another than before, if an address handle could not be made */
     sge.lkey = ud->mr->lkey;
     sge.addr =
         (uintptr_t)(ud->mem + (size_t)ud->recvs * ud->slot_size + (size_t)slot * UD_HELLO_SIZE);
