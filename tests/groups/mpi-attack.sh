@@ -12,7 +12,6 @@ set -u
 
 mpi_needs pingpong
 fabric=attack-$$
-rounds=4000
 
 outsider() { # outsider PROGRAM [ARGS]: on a host of its own
     SOFTHCA_FABRIC=$fabric SOFTHCA_HOST=stranger SOFTHCA_DEVS=ib \
@@ -30,9 +29,12 @@ rss() { # KiB of a process
 }
 
 job() {
-    mpi_job --fabric "$fabric" -- pingpong --size 8 --iterations $rounds --kinds 1 --timeout 50
+    mpi_job --fabric "$fabric" --env CHK_WHILE="$TAP_TMP/attacked" -- \
+        pingpong --size 8 --iterations 100 --kinds 1 --timeout 50
 }
 
+# The job lasts as long as the attack does, on a slow machine and on a fast one.
+: >"$TAP_TMP/attacked"
 (
     job >"$TAP_TMP/job" 2>&1
     echo "status $?" >>"$TAP_TMP/job"
@@ -59,6 +61,7 @@ while read -r pid qpn qkey; do
     tap_run "the memory of the rank on $host does not grow ($before, $after KiB)" 5 \
         test "$after" -gt 0 -a $((after - before)) -lt 4096
 done <"$TAP_TMP/victims"
+rm "$TAP_TMP/attacked"
 wait "$watched"
 tap_like "$TAP_TMP/job" '^status 0$' "the job goes on and ends"
 tap_like "$TAP_TMP/job" '^PASS ' "every byte was right"

@@ -114,6 +114,45 @@ static int partner(int rank, int round, int n)
     return other == rank ? turning : other;
 }
 
+/* True while the file that CHK_WHILE names is there: for a job that lasts as long as its caller
+ * needs. */
+static int once_more(void)
+{
+    const char *file = getenv("CHK_WHILE");
+    int more;
+
+    if (file == NULL) {
+        return 0;
+    }
+    more = chk.rank == 0 && access(file, F_OK) == 0;
+    MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    return more;
+}
+
+static void all_sizes(const struct sizes *sizes, uint64_t kinds, int peer)
+{
+    for (enum kind kind = 0; kind < KIND_COUNT; kind++) {
+        for (size_t s = 0; (kinds >> kind & 1) && s < sizes->count; s++) {
+            one_size(kind, peer, sizes->list[s], sizes_rounds(chk.iterations, sizes->list[s]));
+        }
+    }
+}
+
+static void all_rounds(const struct sizes *sizes, uint64_t kinds, int all_pairs)
+{
+    int players = chk.size + chk.size % 2;
+
+    for (int round = 0; round < (all_pairs ? players - 1 : 1); round++) {
+        /* Without --all-pairs meet someone far away: ranks are often placed host by host. */
+        int peer = all_pairs
+                       ? partner(chk.rank, round, players)
+                       : (chk.rank < players / 2 ? chk.rank + players / 2 : chk.rank - players / 2);
+        if (peer < chk.size) {
+            all_sizes(sizes, kinds, peer);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     uint64_t all_pairs = 0;
@@ -139,20 +178,8 @@ int main(int argc, char **argv)
     } else {
         sizes_collect(&sizes, chk.max_size);
     }
-    int players = chk.size + chk.size % 2;
-    for (int round = 0; round < (all_pairs ? players - 1 : 1); round++) {
-        /* Without --all-pairs meet someone far away: ranks are often placed host by host. */
-        int peer = all_pairs
-                       ? partner(chk.rank, round, players)
-                       : (chk.rank < players / 2 ? chk.rank + players / 2 : chk.rank - players / 2);
-        if (peer >= chk.size) {
-            continue;
-        }
-        for (enum kind kind = 0; kind < KIND_COUNT; kind++) {
-            for (size_t s = 0; (kinds >> kind & 1) && s < sizes.count; s++) {
-                one_size(kind, peer, sizes.list[s], sizes_rounds(chk.iterations, sizes.list[s]));
-            }
-        }
-    }
+    do {
+        all_rounds(&sizes, kinds, all_pairs != 0);
+    } while (once_more());
     return chk_end();
 }
