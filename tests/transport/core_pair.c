@@ -88,6 +88,7 @@ static void on_failed(void *ctx, struct vrb_peer *peer, int status, const char *
     (void)status;
     e->failed++;
     snprintf(e->text, sizeof(e->text), "%s", text == NULL ? "" : text);
+    vrb_log(VRB_LOG_DEBUG, "failed: %s", e->text);
 }
 
 static struct vrb_peer *make_peer(struct end *self, struct end *other)
