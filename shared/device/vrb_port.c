@@ -40,8 +40,7 @@ static void describe_port(struct ibv_context *ctx, const struct ibv_device_attr 
 static void note_existing(struct found *f, const char *dev, int port)
 {
     size_t used = strlen(f->exists);
-
-    char number[8] = "";
+    char number[16] = "";
 
     if (port > 0) {
         snprintf(number, sizeof(number), ":%d", port);

@@ -15,6 +15,8 @@ PURE_FLAGS=(-std=gnu11 -g -O1 -Wall -Wextra -Wshadow -Wstrict-prototypes -Wpoint
 pure_sources() {
     (cd "$TOP" && grep -LE '#include ("(rail|peer|ud|mem|rc/vrb_rc)|<infiniband/)' \
         shared/{address,device,reliable,util,wire,wireup}/*.c 2>/dev/null)
+    # Of the other folders, whose names are among those above, these.
+    printf 'shared/%s.c\n' dgram/vrb_reasm rail/vrb_fit rc/vrb_replay tcp/vrb_tcp_address
 }
 
 # _pure_stale FILE PLACE...: true if FILE is missing or something below a PLACE is newer.

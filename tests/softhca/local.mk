@@ -69,3 +69,5 @@ softhca_fault_test_SOURCES = tests/softhca/fault_test.c tests/softhca/fault.c \
 	tests/softhca/fault_rule.c
 softhca_fault_test_LDADD = $(CMOCKA_LIBS) -lpthread
 endif
+
+EXTRA_DIST += tests/softhca/soft-roce.ini

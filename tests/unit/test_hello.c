@@ -30,7 +30,7 @@ static const struct vrb_hello good = {
 static void layout(void **state)
 {
     const uint8_t wanted[VRB_HELLO_SIZE] = {
-        'V',  'R',  'B',  'H',  2,    1,    3,    0,          /* magic .. reason */
+        'V',  'R',  'B',  'H',  2,    1,    7,    0,          /* magic .. reason */
         0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01,       /* source name */
         0xf8, 0xf7, 0xf6, 0xf5, 0xf4, 0xf3, 0xf2, 0xf1,       /* destination name */
         0x44, 0x33, 0x22, 0x11, 0x88, 0x77, 0x66, 0x55,       /* ids */
