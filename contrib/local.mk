@@ -40,9 +40,10 @@ uninstall-local:
 	    '$(DESTDIR)$(modulefilesdir)/verbs/$(MODULE_NAME).lua'
 	-rmdir '$(DESTDIR)$(modulefilesdir)/verbs' 2>/dev/null
 
-# An installation of its own leaves no empty folder; folders that others use are not empty.
+# An installation of its own leaves no empty folder but the prefix, which may have been there before;
+# folders that others use are not empty.
 uninstall-hook:
 	-for dir in '$(componentdir)' '$(libdir)' '$(sysconfdir)' '$(modulefilesdir)' '$(bindir)' \
-	    '$(mandir)/man1' '$(mandir)/man7' '$(mandir)' '$(helpdir)' '$(datadir)' '$(prefix)'; do \
+	    '$(mandir)/man1' '$(mandir)/man7' '$(mandir)' '$(helpdir)' '$(datadir)'; do \
 	    rmdir "$(DESTDIR)$$dir" 2>/dev/null; done; true
 endif
