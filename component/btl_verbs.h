@@ -214,6 +214,22 @@ struct mca_btl_verbs_op {
     bool own_handle; /* registered here, because the caller did not */
 };
 
+/* One as Open MPI's put, get and atomic calls describe it. */
+static inline struct mca_btl_verbs_op mca_btl_verbs_op(
+    mca_btl_verbs_endpoint_t *endpoint, void *local_address,
+    mca_btl_base_registration_handle_t *local_handle, mca_btl_base_rdma_completion_fn_t cbfunc,
+    void *context, void *data)
+{
+    const struct mca_btl_verbs_op op = {.cbfunc = cbfunc,
+                                        .context = context,
+                                        .data = data,
+                                        .local_address = local_address,
+                                        .local_handle = local_handle,
+                                        .endpoint = endpoint};
+
+    return op;
+}
+
 extern const size_t mca_btl_verbs_rdma_user;
 
 int mca_btl_verbs_put(mca_btl_base_module_t *btl, mca_btl_verbs_endpoint_t *endpoint,

@@ -71,14 +71,8 @@ int mca_btl_verbs_atomic_fop(mca_btl_base_module_t *btl, mca_btl_verbs_endpoint_
                              mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
                              void *cbdata)
 {
-    const struct mca_btl_verbs_op op = {
-        .cbfunc = cbfunc,
-        .context = cbcontext,
-        .data = cbdata,
-        .local_address = local_address,
-        .local_handle = local_handle,
-        .endpoint = endpoint,
-    };
+    const struct mca_btl_verbs_op op =
+        mca_btl_verbs_op(endpoint, local_address, local_handle, cbfunc, cbcontext, cbdata);
 
     (void)btl;
     (void)order;
@@ -96,14 +90,8 @@ int mca_btl_verbs_atomic_cswap(mca_btl_base_module_t *btl, mca_btl_verbs_endpoin
                                mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
                                void *cbdata)
 {
-    const struct mca_btl_verbs_op op = {
-        .cbfunc = cbfunc,
-        .context = cbcontext,
-        .data = cbdata,
-        .local_address = local_address,
-        .local_handle = local_handle,
-        .endpoint = endpoint,
-    };
+    const struct mca_btl_verbs_op op =
+        mca_btl_verbs_op(endpoint, local_address, local_handle, cbfunc, cbcontext, cbdata);
 
     (void)btl;
     (void)order;

@@ -125,6 +125,14 @@ static void field_set(const struct number *n, struct vrb_config *cfg, unsigned v
     }
 }
 
+static void number_register(const mca_base_component_t *me, const char *name, const char *help,
+                            mca_base_var_info_lvl_t level, unsigned *value, unsigned by_default)
+{
+    *value = by_default;
+    (void)mca_base_component_var_register(me, name, help, MCA_BASE_VAR_TYPE_UNSIGNED_INT, NULL, 0,
+                                          0, level, MCA_BASE_VAR_SCOPE_LOCAL, value);
+}
+
 static void mode_register(const mca_base_component_t *me, struct mca_btl_verbs_params *params,
                           int by_default)
 {
@@ -193,28 +201,22 @@ void mca_btl_verbs_params_register(struct mca_btl_verbs_params *params)
         "protocol, and where one way of sending gives way to the next.",
         MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_2, MCA_BASE_VAR_SCOPE_LOCAL,
         &params->show_map);
-    params->registered_max = 0;
-    (void)mca_base_component_var_register(
+    number_register(
         me, "registered_max",
         "MiB of the application's memory that a process keeps registered at the most (0: no limit "
         "but the system's). Beyond it what was not used for longest leaves the cache.",
-        MCA_BASE_VAR_TYPE_UNSIGNED_INT, NULL, 0, 0, OPAL_INFO_LVL_4, MCA_BASE_VAR_SCOPE_LOCAL,
-        &params->registered_max);
-    params->port_wait = 10;
-    (void)mca_base_component_var_register(
+        OPAL_INFO_LVL_4, &params->registered_max, 0);
+    number_register(
         me, "port_wait",
         "Seconds to wait at the start for an InfiniBand port that the subnet manager is about to "
         "bring up, if no port is up and this BTL was asked for (0: do not wait).",
-        MCA_BASE_VAR_TYPE_UNSIGNED_INT, NULL, 0, 0, OPAL_INFO_LVL_4, MCA_BASE_VAR_SCOPE_LOCAL,
-        &params->port_wait);
+        OPAL_INFO_LVL_4, &params->port_wait, 10);
     vrb_config_defaults(&defaults);
     mode_register(me, params, defaults.mode);
     carrier_register(me, params, defaults.carrier);
     for (i = 0; i < NUMBERS; i++) {
-        values[i] = field_get(&numbers[i], &defaults);
-        (void)mca_base_component_var_register(
-            me, numbers[i].name, numbers[i].help, MCA_BASE_VAR_TYPE_UNSIGNED_INT, NULL, 0, 0,
-            numbers[i].level, MCA_BASE_VAR_SCOPE_LOCAL, &values[i]);
+        number_register(me, numbers[i].name, numbers[i].help, numbers[i].level, &values[i],
+                        field_get(&numbers[i], &defaults));
     }
 }
 

@@ -98,14 +98,8 @@ int mca_btl_verbs_put(mca_btl_base_module_t *btl, mca_btl_verbs_endpoint_t *endp
                       int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
                       void *cbdata)
 {
-    struct mca_btl_verbs_op op = {
-        .cbfunc = cbfunc,
-        .context = cbcontext,
-        .data = cbdata,
-        .local_address = local_address,
-        .local_handle = local_handle,
-        .endpoint = endpoint,
-    };
+    struct mca_btl_verbs_op op =
+        mca_btl_verbs_op(endpoint, local_address, local_handle, cbfunc, cbcontext, cbdata);
 
     (void)btl;
     (void)flags;
@@ -120,14 +114,8 @@ int mca_btl_verbs_get(mca_btl_base_module_t *btl, mca_btl_verbs_endpoint_t *endp
                       int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
                       void *cbdata)
 {
-    struct mca_btl_verbs_op op = {
-        .cbfunc = cbfunc,
-        .context = cbcontext,
-        .data = cbdata,
-        .local_address = local_address,
-        .local_handle = local_handle,
-        .endpoint = endpoint,
-    };
+    struct mca_btl_verbs_op op =
+        mca_btl_verbs_op(endpoint, local_address, local_handle, cbfunc, cbcontext, cbdata);
 
     (void)btl;
     (void)flags;

@@ -13,16 +13,6 @@ set -u
 mpi_needs pingpong killed
 component=(--mca mca_base_component_path "SYS_DEFAULT:$PREFIX/lib/openmpi")
 
-# The job ends by itself, non-zero, and one of its lines matches.
-mpi_fails() { # mpi_fails NAME REGEX [OPTIONS] -- PROGRAM [ARGS]
-    local name=$1 regex=$2
-    shift 2
-    tap_fails "$name: the job ends by itself" $((MPI_TEST_LIMIT + 30)) mpi_job "$@"
-    tap_like "$TAP_OUT" "$regex" "$name: the message says why"
-    tap_unlike "$TAP_OUT" 'Segmentation|signal 11|signal 6|[Aa]ssert|left .* behind' \
-        "$name: no crash, nothing left behind"
-}
-
 # Lines of our transport in the output of the last job
 our_lines() {
     grep -ci 'verbs' "$TAP_OUT"

@@ -5,6 +5,8 @@
 #   mpi_needs PROGRAM...            ends the group with one skip without a launcher, or one of these
 #                                   test programs
 #   mpi_pass NAME [OPTIONS] -- PROGRAM [ARGS]    passes if the job ends with 0 and prints PASS
+#   mpi_fails NAME REGEX [OPTIONS] -- PROGRAM [ARGS]   passes if the job ends by itself, non-zero,
+#                                   one of its lines matches, and nothing crashed or is left
 #   mpi_job [OPTIONS] -- PROGRAM [ARGS]          one run; PROGRAM without / is one of tests/mpi
 #   mpi_all LINK RANKS [OPTIONS]    every program, with the work of a CI run
 #   mpi_tiny LINK [OPTIONS]         the programs that fill queues, with queues that fill at once
@@ -54,6 +56,15 @@ _mpi_checked_job() {
     status=$?
     cat "$TAP_TMP/job"
     [ $status -eq 0 ] && grep -q '^PASS ' "$TAP_TMP/job"
+}
+
+mpi_fails() {
+    local name=$1 regex=$2
+    shift 2
+    tap_fails "$name: the job ends by itself" $((MPI_TEST_LIMIT + 30)) mpi_job "$@"
+    tap_like "$TAP_OUT" "$regex" "$name: the message says why"
+    tap_unlike "$TAP_OUT" 'Segmentation|signal 11|signal 6|[Aa]ssert|left .* behind' \
+        "$name: no crash, nothing left behind"
 }
 
 mpi_pass() {
