@@ -4,12 +4,13 @@
 #include "benchmarks/bench_p2p.h"
 
 #include <mpi.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "benchmarks/bench_pattern.h"
 
 #define TAG_DATA 1
 #define TAG_ACK 2
@@ -25,14 +26,13 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-int bench_p2p_open(struct bench_p2p *bench, enum bench_test test, size_t max_size, int window,
-                   int validate)
+int bench_p2p_open(struct bench_p2p *bench, int pairs, size_t max_size, int window, int validate)
 {
     *bench = (struct bench_p2p){.window = window, .validate = validate, .peer = -1};
     MPI_Comm_rank(MPI_COMM_WORLD, &bench->rank);
     MPI_Comm_size(MPI_COMM_WORLD, &bench->size);
     int half = bench->size / 2;
-    bench->pairs = test == BENCH_MR ? half : 1;
+    bench->pairs = pairs > 0 && pairs < half ? pairs : half;
     if (bench->rank < bench->pairs) {
         bench->peer = bench->rank + half;
         bench->is_first = 1;
@@ -71,25 +71,16 @@ void bench_p2p_close(struct bench_p2p *bench)
     free(bench->requests);
 }
 
-/* Contents differ by sender, size and iteration. */
-static unsigned char pattern(int rank, size_t size, size_t iteration, size_t offset)
-{
-    uint64_t x = ((uint64_t)rank + 1) * 0x9e3779b97f4a7c15U + iteration * 0xbf58476d1ce4e5b9U;
-    x += (offset / 4 + size) * 0x94d049bb133111ebU;
-    return (unsigned char)(x >> (8 * (offset % 4) + 24));
-}
-
 /* What the iteration sends, and receive buffers without anything from the last one */
 static void prepare(struct bench_p2p *bench, size_t size, size_t iteration)
 {
     if (!bench->validate) {
         return;
     }
-    for (size_t i = 0; i < size; i++) {
-        bench->out[i] = pattern(bench->rank, size, iteration, i);
-    }
+    bench_pattern_fill(bench->out, size,
+                       bench_pattern_seed(bench->rank, bench->peer, size, iteration));
     for (int b = 0; b < bench->in_buffers; b++) {
-        memset(bench->in + (size_t)b * bench->max_size, 0x5a, size);
+        memset(bench->in + (size_t)b * bench->max_size, BENCH_PATTERN_EMPTY, size);
     }
 }
 
@@ -101,11 +92,8 @@ static void check(struct bench_p2p *bench, size_t size, size_t iteration, int re
     int buffers = received < bench->in_buffers ? received : bench->in_buffers;
     for (int b = 0; b < buffers; b++) {
         const unsigned char *in = bench->in + (size_t)b * bench->max_size;
-        for (size_t i = 0; i < size; i++) {
-            if (in[i] != pattern(bench->peer, size, iteration, i)) {
-                bench->errors++;
-            }
-        }
+        bench->errors += bench_pattern_check(
+            in, size, bench_pattern_seed(bench->peer, bench->rank, size, iteration));
     }
 }
 
@@ -175,8 +163,8 @@ static void run_windows(struct bench_p2p *bench, size_t size, size_t iterations,
     }
 }
 
-void bench_p2p_run(struct bench_p2p *bench, enum bench_test test, size_t size, size_t iterations,
-                   struct bench_samples *samples)
+void bench_p2p_run(struct bench_p2p *bench, enum bench_p2p_test test, size_t size,
+                   size_t iterations, struct bench_samples *samples)
 {
     MPI_Barrier(MPI_COMM_WORLD);
     if (bench->peer < 0) {

@@ -8,10 +8,10 @@
 
 #include "benchmarks/bench_stats.h"
 
-enum bench_test { BENCH_LAT, BENCH_BW, BENCH_BIBW, BENCH_MR, BENCH_TESTS };
+enum bench_p2p_test { BENCH_LAT, BENCH_BW, BENCH_BIBW, BENCH_MR, BENCH_TESTS };
 
-/* Who measures with whom, and how. The first half of the ranks sends to the second half; in all
- * tests but the message rate only the first pair works. */
+/* Who measures with whom, and how. The first half of the ranks sends to the second half, or only
+ * the first of them. */
 struct bench_p2p {
     int rank, size;
     int pairs;
@@ -28,15 +28,15 @@ struct bench_p2p {
     void *requests;       /* 2 * window MPI_Requests */
 };
 
-/* Ranks and buffers; returns 0, or -1 with a message on standard error. */
-int bench_p2p_open(struct bench_p2p *bench, enum bench_test test, size_t max_size, int window,
-                   int validate);
+/* Ranks and buffers; so many pairs, 0 for all. Returns 0, or -1 with a message on standard error.
+ */
+int bench_p2p_open(struct bench_p2p *bench, int pairs, size_t max_size, int window, int validate);
 void bench_p2p_close(struct bench_p2p *bench);
 
 /* Runs `iterations` of one size. On rank 0, each sample is the time of one iteration in seconds: a
  * half round trip for BENCH_LAT, a window with its acknowledgement for the others. All ranks of
  * MPI_COMM_WORLD call it with the same arguments. */
-void bench_p2p_run(struct bench_p2p *bench, enum bench_test test, size_t size, size_t iterations,
-                   struct bench_samples *samples);
+void bench_p2p_run(struct bench_p2p *bench, enum bench_p2p_test test, size_t size,
+                   size_t iterations, struct bench_samples *samples);
 
 #endif

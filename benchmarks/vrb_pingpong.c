@@ -1,13 +1,13 @@
 /* OSU-style point-to-point benchmark: latency, bandwidth, bidirectional bandwidth, message rate.
  * SPDX-License-Identifier: BSD-3-Clause
  */
-#include <ctype.h>
 #include <getopt.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "benchmarks/bench_options.h"
 #include "benchmarks/bench_p2p.h"
 #include "benchmarks/bench_stats.h"
 
@@ -15,17 +15,14 @@
 #define LARGE_SIZE 8192U   /* from here on the OSU programs make fewer iterations */
 #define DEFAULT_BUDGET 0.1 /* seconds for each cell of the table without options */
 #define MIN_ITERATIONS 10U /* however slow the device is */
-#define MAX_LIST 64U
-#define NO_SIZE ((size_t)-1)
 #define MAX_BUDGET_ITERATIONS 20000U
 
 struct options {
     int table; /* both latency and bandwidth, a few sizes */
-    enum bench_test test;
-    size_t min, max;
-    size_t list[MAX_LIST + 1]; /* ascending, ended by NO_SIZE; powers of two if empty */
-    size_t iterations;         /* 0: the usual number for the size */
-    long warmup;               /* -1: the usual number for the size */
+    enum bench_p2p_test test;
+    struct bench_sizes sizes;
+    size_t iterations; /* 0: the usual number for the size */
+    long warmup;       /* -1: the usual number for the size */
     int window;
     int validate;
     int json;
@@ -60,78 +57,11 @@ static void usage(FILE *out)
         "window), so a disturbed iteration does not move the median (P50).\n");
 }
 
-static int parse_size(const char *text, const char **end, size_t *size)
-{
-    char *after = NULL;
-    unsigned long long number = strtoull(text, &after, 10);
-    if (after == text || !isdigit((unsigned char)*text)) {
-        return -1;
-    }
-    int shift = 0;
-    switch (toupper((unsigned char)*after)) {
-    case 'K':
-        shift = 10;
-        break;
-    case 'M':
-        shift = 20;
-        break;
-    case 'G':
-        shift = 30;
-        break;
-    default:
-        break;
-    }
-    *end = shift != 0 ? after + 1 : after;
-    *size = (size_t)(number << shift);
-    return number > (1ULL << 30) >> shift ? -1 : 0; /* counts are ints in MPI */
-}
-
-static int parse_range(const char *text, size_t *min, size_t *max)
-{
-    const char *end;
-    size_t first;
-    if (parse_size(text, &end, &first) != 0) {
-        return -1;
-    }
-    if (*end == ':') {
-        *min = first;
-        if (parse_size(end + 1, &end, max) != 0) {
-            return -1;
-        }
-    } else {
-        *max = first;
-    }
-    return *end == '\0' && (*min == NO_SIZE || *min <= *max) ? 0 : -1;
-}
-
-static int parse_list(const char *text, struct options *o)
-{
-    size_t count = 0;
-    do {
-        if (count == MAX_LIST || parse_size(text, &text, &o->list[count]) != 0 ||
-            (count > 0 && o->list[count] <= o->list[count - 1])) {
-            return -1;
-        }
-        count++;
-    } while (*text++ == ',');
-    o->list[count] = NO_SIZE;
-    o->min = o->list[0];
-    o->max = o->list[count - 1];
-    return text[-1] == '\0' ? 0 : -1;
-}
-
-static int parse_count(const char *text, long min, long *value)
-{
-    char *end = NULL;
-    *value = strtol(text, &end, 10);
-    return end != text && *end == '\0' && *value >= min && *value <= 1000000000 ? 0 : -1;
-}
-
-static int parse_test(const char *text, enum bench_test *test)
+static int parse_test(const char *text, enum bench_p2p_test *test)
 {
     for (int t = 0; t < BENCH_TESTS; t++) {
         if (strcmp(text, test_names[t]) == 0) {
-            *test = (enum bench_test)t;
+            *test = (enum bench_p2p_test)t;
             return 0;
         }
     }
@@ -152,27 +82,27 @@ static int parse(int argc, char **argv, struct options *o)
             o->table = 0;
             break;
         case 'm':
-            wrong |= parse_range(optarg, &o->min, &o->max);
+            wrong |= bench_parse_range(optarg, &o->sizes.min, &o->sizes.max);
             has_range = 1;
             break;
         case 's':
-            wrong |= parse_list(optarg, o);
+            wrong |= bench_parse_list(optarg, &o->sizes);
             has_range = 1;
             break;
         case 'i':
-            wrong |= parse_count(optarg, 1, &number);
+            wrong |= bench_parse_count(optarg, 1, &number);
             o->iterations = (size_t)number;
             o->budget = 0;
             break;
         case 'x':
-            wrong |= parse_count(optarg, 0, &o->warmup);
+            wrong |= bench_parse_count(optarg, 0, &o->warmup);
             break;
         case 'W':
-            wrong |= parse_count(optarg, 1, &number);
+            wrong |= bench_parse_count(optarg, 1, &number);
             o->window = (int)number;
             break;
         case 'b':
-            wrong |= parse_count(optarg, 1, &number);
+            wrong |= bench_parse_count(optarg, 1, &number);
             o->budget = (double)number * 1e-3;
             break;
         case 'c':
@@ -194,13 +124,13 @@ static int parse(int argc, char **argv, struct options *o)
         }
     }
     if (o->table && !has_range) {
-        parse_list("0,1,8,64,256,1K,4K,8K,16K,64K,256K,1M,4M", o);
+        bench_parse_list("0,1,8,64,256,1K,4K,8K,16K,64K,256K,1M,4M", &o->sizes);
     }
     if (o->table && o->budget == 0 && o->iterations == 0) {
         o->budget = DEFAULT_BUDGET;
     }
-    if (o->min == NO_SIZE) {
-        o->min = o->test == BENCH_LAT || o->max == 0 ? 0 : 1;
+    if (o->sizes.min == BENCH_NO_SIZE) {
+        o->sizes.min = o->test == BENCH_LAT || o->sizes.max == 0 ? 0 : 1;
     }
     if (optind < argc || o->window > 100000) {
         fprintf(stderr, "vrb_pingpong: wrong argument; see --help\n");
@@ -226,7 +156,7 @@ static void average_pairs(const struct bench_p2p *bench, struct bench_summary *s
 
 /* One size of one test: warm-up, then the samples at rank 0. */
 static struct bench_summary measure(struct bench_p2p *bench, const struct options *o,
-                                    enum bench_test test, size_t size,
+                                    enum bench_p2p_test test, size_t size,
                                     struct bench_samples *samples)
 {
     unsigned long iterations = o->iterations;
@@ -262,7 +192,8 @@ static struct bench_summary measure(struct bench_p2p *bench, const struct option
 }
 
 /* 10^6 bytes per second; one iteration of `seconds` moved the window of every pair */
-static double rate(const struct bench_p2p *bench, enum bench_test test, size_t size, double seconds)
+static double rate(const struct bench_p2p *bench, enum bench_p2p_test test, size_t size,
+                   double seconds)
 {
     double bytes = (double)size * bench->window * (test == BENCH_BIBW ? 2 : 1);
     return seconds > 0 ? bytes * bench->pairs / seconds * 1e-6 : 0;
@@ -301,7 +232,7 @@ static void print_header(const struct options *o, const struct bench_p2p *bench)
     }
 }
 
-static void print_json(const struct bench_p2p *bench, enum bench_test test, size_t size,
+static void print_json(const struct bench_p2p *bench, enum bench_p2p_test test, size_t size,
                        const struct bench_summary *s, int first)
 {
     printf("%s\n {\"test\": \"%s\", \"size\": %zu, \"iterations\": %zu, \"avg_us\": %.4f, "
@@ -332,18 +263,6 @@ static void print_line(const struct options *o, const struct bench_p2p *bench, s
     }
 }
 
-static size_t next_size(const struct options *o, size_t size)
-{
-    if (o->list[0] == NO_SIZE) {
-        return size == 0 ? 1 : size * 2;
-    }
-    size_t i = 0;
-    while (o->list[i] <= size && o->list[i] != NO_SIZE) {
-        i++;
-    }
-    return o->list[i];
-}
-
 static void run_all(const struct options *o, struct bench_p2p *bench)
 {
     struct bench_samples samples = {.values = NULL};
@@ -351,7 +270,8 @@ static void run_all(const struct options *o, struct bench_p2p *bench)
     if (show) {
         print_header(o, bench);
     }
-    for (size_t size = o->min; size <= o->max && size != NO_SIZE; size = next_size(o, size)) {
+    for (size_t size = o->sizes.min; size <= o->sizes.max && size != BENCH_NO_SIZE;
+         size = bench_sizes_next(&o->sizes, size)) {
         struct bench_summary s = measure(bench, o, o->test, size, &samples);
         struct bench_summary w = {.count = 0};
         if (o->table && size > 0) {
@@ -383,13 +303,12 @@ static void run_all(const struct options *o, struct bench_p2p *bench)
 
 int main(int argc, char **argv)
 {
-    struct options o = {.table = 1,
-                        .test = BENCH_LAT,
-                        .max = TABLE_MAX_SIZE,
-                        .warmup = -1,
-                        .window = 64,
-                        .list = {NO_SIZE},
-                        .min = NO_SIZE};
+    struct options o = {
+        .table = 1,
+        .test = BENCH_LAT,
+        .sizes = {.min = BENCH_NO_SIZE, .max = TABLE_MAX_SIZE, .list = {BENCH_NO_SIZE}},
+        .warmup = -1,
+        .window = 64};
     int status = parse(argc, argv, &o);
     if (status >= 0) {
         return status;
@@ -402,7 +321,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "vrb_pingpong: needs at least 2 ranks\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
-    if (bench_p2p_open(&bench, o.test, o.max, o.window, o.validate) != 0) {
+    if (bench_p2p_open(&bench, o.test == BENCH_MR ? 0 : 1, o.sizes.max, o.window, o.validate) !=
+        0) {
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
     run_all(&o, &bench);
