@@ -27,6 +27,8 @@ VRBRUN = {
     "tcp": ["--btl", "self,tcp"],
 }
 
+RAW_PROGRAMS = ["ib_send_lat", "ib_write_bw", "ib_send_bw"]  # of perftest
+
 
 class Setup:
     """Where things are, and what went wrong so far."""
@@ -50,13 +52,24 @@ class Setup:
                 return "no %s: run ./quickstart or make install first" % path
         return None
 
+    def leave_out(self, peers):
+        """Drops the peers whose programs are missing; returns the others and a line on each."""
+        missing = [p for p in RAW_PROGRAMS if shutil.which(p) is None] if "raw" in peers else []
+        if not missing:
+            return peers, []
+        return [p for p in peers if p != "raw"], [
+            "no %s, so the raw device is not measured (install the package perftest)"
+            % " ".join(missing)]
+
     def fail(self, what, output):
         # lines of dashes say nothing; a reader elsewhere has other folders
         lines = [line.strip() for line in output.splitlines() if line.strip("- \t")]
         text = what + ": " + (" / ".join(lines[-3:]) if lines else "no output")
         text = text.replace(self.build + "/", "_build/").replace(self.top + "/", "")
         temporary = re.escape(tempfile.gettempdir()) + r"/tmp\w+"
-        self.failures.append(re.sub(temporary, "TMP", text))
+        text = re.sub(temporary, "TMP", text)
+        if text not in self.failures:  # every round fails alike
+            self.failures.append(text)
 
 
 def prefixed(setup, command):
