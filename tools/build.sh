@@ -25,13 +25,25 @@ esac
 # Neither configure nor make can work in such a place, and what they say of it helps nobody.
 case $TOP$BUILD$PREFIX in
 *[[:space:]]*)
-    echo "The path of the sources, BUILD or PREFIX has a blank, which make cannot handle:" >&2
-    echo "    $TOP, $BUILD, $PREFIX" >&2
+    echo "A path has a blank in it, which make and libtool cannot handle. Move the sources, or set" \
+        "BUILD and PREFIX to other folders:" >&2
+    printf '    %-8s %s\n' sources "$TOP" BUILD "$BUILD" PREFIX "$PREFIX" >&2
     exit 1
     ;;
 esac
 
-mkdir -p "$BUILD" || exit 1
+# A read-only tree can be built elsewhere, but configure has to be made in the tree itself.
+if ! mkdir -p "$BUILD" 2>/dev/null || [ ! -w "$BUILD" ]; then
+    echo "Cannot write to the build folder $BUILD. Set BUILD and PREFIX to folders of your own:" >&2
+    echo "    export BUILD=\$HOME/verbs-build PREFIX=\$HOME/verbs" >&2
+    exit 1
+fi
+prepared() { [ -x "$TOP/configure" ] && [ -e "$TOP/Makefile.in" ]; }
+if ! prepared && [ ! -w "$TOP" ]; then
+    echo "Cannot write to $TOP, where ./autogen.sh has to make the script configure. Copy the" \
+        "sources to a folder of your own, or let their owner run ./autogen.sh there once." >&2
+    exit 1
+fi
 log=$BUILD/build.log
 stamp=$BUILD/.vrb-installed
 recorded=$BUILD/.vrb-configured
@@ -58,7 +70,7 @@ run() {
 cd "$BUILD" || exit 1
 
 flock 9
-if [ ! -x "$TOP/configure" ]; then
+if ! prepared; then
     echo "Preparing configure ..."
     run autogen.sh "$TOP/autogen.sh"
 fi
