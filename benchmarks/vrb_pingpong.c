@@ -267,15 +267,16 @@ static void run_all(const struct options *o, struct bench_p2p *bench)
 {
     struct bench_samples samples = {.values = NULL};
     int show = bench->rank == 0, first = 1;
-    if (show) {
-        print_header(o, bench);
-    }
     for (size_t size = o->sizes.min; size <= o->sizes.max && size != BENCH_NO_SIZE;
          size = bench_sizes_next(&o->sizes, size)) {
         struct bench_summary s = measure(bench, o, o->test, size, &samples);
         struct bench_summary w = {.count = 0};
         if (o->table && size > 0) {
             w = measure(bench, o, BENCH_BW, size, &samples);
+        }
+        /* only now, so that what the transport tells of its connections comes before it */
+        if (show && first) {
+            print_header(o, bench);
         }
         if (show && o->json) {
             print_json(bench, o->test, size, &s, first);

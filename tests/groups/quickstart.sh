@@ -42,6 +42,11 @@ exits 2 'a name and a value' "--mca with its name alone" --mca btl_verbs_show_ma
 exits 2 'no program after --' "-- without a program" --
 exits 2 'a program goes after --' "a program without --" "$TAP_TMP/prog"
 exits 127 "cannot run '$TAP_TMP/prog'" "a program that does not exist" -- "$TAP_TMP/prog"
+cp /dev/null "$TAP_TMP/text"
+exits 127 'no program that may be executed' "a file that is no program" -- "$TAP_TMP/text"
+exits 2 "name of a parameter, then its value, not '--'" "--mca without either" --mca -- true
+exits 2 'two ranks at least' "a table of one rank" --ranks 1
+exits 0 '--ranks 3 ' "--option=value" --ranks=3 --dry-run
 exits 2 'needs the software HCA' "faults and a real device exclude each other" \
     --fault 'rc.rnr every=2' --device real
 
@@ -82,6 +87,9 @@ tap_like "$TAP_TMP/main" 'shca0.*InfiniBand.*LID.*RC' \
     "it says device, link layer, address and protocol of the InfiniBand job"
 tap_like "$TAP_TMP/main" 'shca1.*RoCE.*GID.*RC' \
     "it says device, link layer, address and protocol of the RoCE job"
+tap_is "$(grep -nE '^# Size|->' "$TAP_TMP/main" | sed 's/.*->.*/map/; s/.*Size.*/table/' | uniq |
+    tr '\n' ' ')" "map table map table " "and says so before each table, not in it"
+tap_unlike "$TAP_TMP/main" '^.{121}|btl:verbs' "in lines that fit"
 tap_like "$TAP_TMP/main" '^1048576 ' "the table reaches 1 MiB"
 tap_unlike "$TAP_TMP/main" '^(Configuring|Building|Installing)' "a later run builds nothing"
 
@@ -103,6 +111,22 @@ if [ $((SECONDS - from)) -lt 60 ]; then
 else
     tap_notok "and ends it soon" "$((SECONDS - from)) s"
 fi
+"$quickstart" --no-install -- sh -c 'echo "running $OMPI_COMM_WORLD_RANK"; sleep 100; :' \
+    "$TAP_TMP/marked" \
+    >"$TAP_OUT" 2>&1 </dev/null &
+job=$!
+for _ in $(seq 300); do
+    grep -q '^running' "$TAP_OUT" && break
+    sleep 0.1
+done
+kill -TERM "$job"
+wait "$job"
+tap_is $? 130 "a signal ends it"
+tap_like "$TAP_OUT" '^quickstart: interrupted' "as it says"
+tap_unlike "$TAP_OUT" '^== RoCEv2' "and the next job is not begun"
+tap_is "$(pgrep -f "$TAP_TMP/marked" | wc -l)" 0 "nor is any process of the first one left"
+exits 0 'btl:verbs: map: host node0' "--verbose shows the component's lines in full" --link ib \
+    --verbose -- "$BUILD/benchmarks/vrb_pingpong" -t lat -m 1 -i 100
 exits 0 'rule-text' "--fault reaches the software HCA" --link ib --ranks 1 --hosts 1 \
     --fault 'ud.drop prob=0.01' -- sh -c 'echo "rule-text: $SOFTHCA_FAULTS"'
 tap_like "$TAP_OUT" '^rule-text: ud\.drop prob=0\.01$' "word for word"
@@ -112,6 +136,13 @@ exits 0 "no parameter 'btl_verbs_nonesuch'" "a misspelt parameter is told of" --
     --mca btl_verbs_nonesuch 1
 exits 0 '^map: 0$' "--mca prevails over what quickstart sets" --link ib --ranks 1 --hosts 1 \
     --mca btl_verbs_show_map 0 -- sh -c 'echo "map: $OMPI_MCA_btl_verbs_show_map"'
+
+# --- where nothing can be built --------------------------------------------------------------
+
+tap_fails "a build folder that cannot be written" 30 env BUILD=/proc/verbs "$TOP/tools/build.sh"
+tap_like "$TAP_OUT" 'Set BUILD and PREFIX' "is named, with what to do"
+tap_fails "a path with a blank" 30 env BUILD="$TAP_TMP/a b" "$TOP/tools/build.sh"
+tap_like "$TAP_OUT" 'Move the sources, or set BUILD' "is named, with what to do"
 
 # --- packages --------------------------------------------------------------------------------
 
@@ -142,4 +173,11 @@ chmod +x "$imitation"/*
 tap_fails "an ordinary user without sudo" 30 env PATH="$imitation:$PATH" "$packages" build
 tap_like "$TAP_OUT" 'apt-get install .*libibverbs-dev.*libopenmpi-dev' \
     "is told the command that root has to run"
+
+# benchmarks/compare without perftest
+mkdir -p "$TAP_TMP/empty"
+python=$(python3 -c 'import sys; print(sys.executable)')
+tap_fails "compare without the raw device's programs has nothing to do" 30 \
+    env PATH="$TAP_TMP/empty" "$python" "$TOP/benchmarks/compare" --peers raw --no-extras --out -
+tap_is "$(grep -c 'ib_send_lat.*package perftest' "$TAP_OUT")" 1 "and names the package once"
 tap_done

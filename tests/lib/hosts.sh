@@ -97,6 +97,11 @@ _vrb_last_mca() {
 }
 
 vrb_mpirun() (
+    _vrb_mpirun "$@"
+)
+
+# The same in the calling shell, which it ends: a signal to that shell then reaches the traps below.
+_vrb_mpirun() {
     set -u
     ranks=2 hosts=2 link=ib btl=self,verbs pml=ob1 ucx_tls=rc_verbs,ud_verbs,self
     limit=120 softhca=1 verbose=0 fabric='' conf='' fault='' exec_mode=''
@@ -324,4 +329,4 @@ vrb_mpirun() (
         done
     fi
     exit $status
-)
+}
