@@ -10,9 +10,8 @@
 #include "benchmarks/bench_suite.h"
 
 #define MESSAGE 8 /* bytes */
-#define SETTLE_US                                                                  \
-    300000 /* until the slowest rank has left MPI_Init too, as no message may tell \
-            */
+/* until the slowest rank has left MPI_Init too, as no message may tell */
+#define SETTLE_US 300000
 
 static void report_init(struct bench_run *run, size_t size, struct bench_samples *samples,
                         struct bench_row *row)
