@@ -71,5 +71,6 @@ benchmarks_vrb_peers_LDADD = libvrb.la $(IBVERBS_LIBS)
 
 EXTRA_DIST += \
 	benchmarks/compare benchmarks/compare_measure.py benchmarks/compare_report.py \
+	benchmarks/compare_html.py benchmarks/compare_plot.py \
 	benchmarks/compare_kernel benchmarks/kernel_round \
 	benchmarks/instruction_count.py benchmarks/instructions benchmarks/instructions.txt

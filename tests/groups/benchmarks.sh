@@ -1,6 +1,7 @@
 #!/bin/bash
 # group: every program of the benchmark suite runs, prints what it promises, and finds wrong bytes
 # timeout: 600
+# packages: report
 # SPDX-License-Identifier: BSD-3-Clause
 set -u
 # shellcheck source=../lib/tap.sh
@@ -129,5 +130,78 @@ tap_like "$TAP_OUT" 'vrb_latency has no option -W' "and named"
 tap_fails "a wrong range is refused" 10 "$bench/vrb_bw" -m 8:4
 tap_run "--help tells the options" 10 "$bench/vrb_mbw_mr" --help
 tap_like "$TAP_OUT" '-W, --window-size' "and the long ones"
+
+# The comparison: an interrupted run goes on where it stopped, and the reports are made of it.
+compare=$TOP/benchmarks/compare
+few=(--no-rt --no-extras --rounds 2 --budget 1 --link ib --peers tcp --tests mr
+    --out "$TAP_TMP/report.md" --html "$TAP_TMP/report.html" --json "$TAP_TMP/report.json")
+# A build folder of its own holds the record of the run, so that none of the user's is touched.
+mkdir -p "$TAP_TMP/build"
+ln -s "$BUILD"/* "$BUILD/.libs" "$TAP_TMP/build/"
+
+# shellcheck disable=SC2317,SC2329 # called by tap_run
+interrupted() { # the first step is done, and the second is under way
+    local pid status
+    # python3 ignores SIGINT where the shell that started it in the background did
+    BUILD=$TAP_TMP/build python3 -c '
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+os.execvp(sys.argv[1], sys.argv[1:])' "$compare" "${few[@]}" &
+    pid=$!
+    for _ in $(seq 300); do
+        grep -qs '"done": \["0 ' "$TAP_TMP/build/compare-run.json" && break
+        sleep 0.1
+    done
+    kill -INT "$pid"
+    wait "$pid"
+    status=$?
+    [ "$status" -eq 130 ] || return 1
+}
+tap_run "an interrupted comparison ends with a report" 90 interrupted
+tap_like "$TAP_OUT" 'interrupted; the report is made of what there is' "it says so"
+tap_like "$TAP_TMP/report.md" 'The run was interrupted' "and so does the report"
+tap_run "the same command goes on" 90 env BUILD="$TAP_TMP/build" "$compare" "${few[@]}"
+tap_like "$TAP_OUT" 'going on with an interrupted run' "it says so"
+tap_like "$TAP_TMP/report.md" '^\| rounds \| 2 of 2' "both rounds are in the report"
+tap_fails "no record is left" 5 test -e "$TAP_TMP/build/compare-run.json"
+
+# Programs under OSU's names in a folder of theirs.
+mkdir -p "$TAP_TMP/osu/mpi/pt2pt"
+printf '#!/bin/sh\nexec "%s" "$@"\n' "$bench/vrb_latency" >"$TAP_TMP/osu/mpi/pt2pt/osu_latency"
+chmod +x "$TAP_TMP/osu/mpi/pt2pt/osu_latency"
+tap_run "a comparison with OSU's own programs" 90 env BUILD="$TAP_TMP/build" "$compare" --no-rt \
+    --no-extras --rounds 1 --link roce --peers tcp --tests lat --osu "$TAP_TMP/osu" \
+    --out "$TAP_TMP/osu.md" --html "$TAP_TMP/report.html"
+tap_like "$TAP_TMP/osu.md" '^\| 1 MiB \| [0-9. ]+ \|' "their figures are in the report"
+
+# shellcheck disable=SC2016
+is_page='
+import html.parser, sys
+class Page(html.parser.HTMLParser):
+    void, open, plots = {"meta", "br"}, [], 0
+    def handle_starttag(self, tag, attributes):
+        for name, value in attributes:
+            assert name not in ("src", "href", "xlink:href") or value.startswith("#"), value
+        self.plots += tag == "svg"
+        if tag not in self.void:
+            self.open.append(tag)
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, tag
+page = Page()
+text = open(sys.argv[1], encoding="utf-8").read()
+page.feed(text)
+assert not page.open and "prefers-color-scheme: dark" in text and "width=device-width" in text
+assert page.plots == int(sys.argv[2]), page.plots
+'
+plots=0
+tap_have gnuplot && plots=1
+tap_run "the page is well-formed, needs nothing from elsewhere, and has its plot" 10 \
+    python3 -c "$is_page" "$TAP_TMP/report.html" $plots
+
+# In a Slurm allocation it takes the hosts of that, and not the software HCA.
+tap_run "in a Slurm allocation" 20 env SLURM_JOB_ID=1 "$compare" --dry-run --peers verbs,ucx
+tap_like "$TAP_OUT" 'vrbrun .*--no-softhca --arg --map-by --arg node --btl self,verbs' \
+    "ranks are spread over its hosts"
+tap_unlike "$TAP_OUT" '--hosts|chrt' "and nothing of the software HCA is used"
 
 tap_done
