@@ -15,6 +15,7 @@
  *   btl_verbs_heap.c       memory that the heap gives back, and the cache
  *   btl_verbs_rdma.c       put and get           btl_verbs_atomic.c   atomic operations
  *   btl_verbs_memory.c     registration and its cache
+ *   btl_verbs_memory_report.c  what memory a peer, and a process, holds
  *   btl_verbs_error.c      lost peers            btl_verbs_text.c     what is said to the user
  *   btl_verbs_map.c        which way each connection goes
  *
@@ -34,7 +35,7 @@ struct mca_btl_verbs_proc;
 /* What the user sets besides Open MPI's standard parameters and the core's numbers. */
 struct mca_btl_verbs_params {
     char *if_include, *if_exclude;
-    bool show_map;
+    bool show_map, show_memory;
     int mode;                /* enum vrb_mode */
     int carrier;             /* enum vrb_carrier */
     unsigned registered_max; /* MiB of the application's memory kept registered; 0: no limit */
@@ -306,6 +307,12 @@ void mca_btl_verbs_guard_heap(void);
 void mca_btl_verbs_connected(void *ctx, struct vrb_peer *peer);
 /* The first message to or from a peer that needs no connection. */
 void mca_btl_verbs_map(mca_btl_verbs_endpoint_t *endpoint);
+
+/* ---- btl_verbs_memory_report.c ---- */
+
+/* What a peer that is about to go holds, and what the process had registered: if the user asked. */
+void mca_btl_verbs_report_peer(const mca_btl_verbs_endpoint_t *endpoint);
+void mca_btl_verbs_report_memory(const mca_btl_verbs_module_t *module);
 
 /* ---- btl_verbs_error.c ---- */
 

@@ -134,6 +134,7 @@ int mca_btl_verbs_module_finalize(mca_btl_base_module_t *btl)
     if (module->rail != NULL) {
         vrb_rail_set_closing(module->rail);
         mca_btl_verbs_drop_endpoints(module);
+        mca_btl_verbs_report_memory(module);
         mca_btl_verbs_rcache_stop(module);
         vrb_rail_close(module->rail, CLOSE_MS);
     }

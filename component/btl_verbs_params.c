@@ -184,6 +184,7 @@ void mca_btl_verbs_params_register(struct mca_btl_verbs_params *params)
     params->if_include = NULL;
     params->if_exclude = NULL;
     params->show_map = false;
+    params->show_memory = false;
     (void)mca_base_component_var_register(me, "if_include",
                                           "Ports to use: a comma-separated list of DEVICE or "
                                           "DEVICE:PORT (mlx5_0,mlx5_1:1). Empty: all "
@@ -201,6 +202,12 @@ void mca_btl_verbs_params_register(struct mca_btl_verbs_params *params)
         "protocol, and where one way of sending gives way to the next.",
         MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_2, MCA_BASE_VAR_SCOPE_LOCAL,
         &params->show_map);
+    (void)mca_base_component_var_register(
+        me, "show_memory",
+        "Print what memory each process holds for each peer, when the peer goes, and what it had "
+        "registered, at the end.",
+        MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_4, MCA_BASE_VAR_SCOPE_LOCAL,
+        &params->show_memory);
     number_register(
         me, "registered_max",
         "MiB of the application's memory that a process keeps registered at the most (0: no limit "

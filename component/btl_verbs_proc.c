@@ -203,6 +203,7 @@ static void endpoint_drop(mca_btl_verbs_endpoint_t *endpoint)
 {
     struct mca_btl_verbs_proc *p = endpoint->proc;
 
+    mca_btl_verbs_report_peer(endpoint);
     OPAL_THREAD_LOCK(&self->lock);
     p->endpoints[endpoint->module->index] = NULL;
     OPAL_THREAD_UNLOCK(&self->lock);

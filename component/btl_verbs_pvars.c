@@ -40,6 +40,11 @@ static const struct pvar pvars[] = {
      false},
     {"replayed", "Packets sent again over a connection that was made again", AT(replayed), NONE,
      false},
+    {"peers", "Peers known now", AT(peers), NONE, true},
+    {"peer_bytes",
+     "Bytes of memory that are there because of peers now: their state, receive queues of their "
+     "own, messages that wait",
+     AT(peer_bytes), NONE, true},
     {"registered_bytes",
      "Bytes of memory registered now: the component's buffers and the "
      "application's memory in the registration cache",
@@ -63,6 +68,9 @@ static int read_pvar(const struct mca_base_pvar_t *pvar, void *value, void *obj)
 
         if (c->modules[i] == NULL) {
             continue; /* ended */
+        }
+        if (p->first == AT(peers) || p->first == AT(peer_bytes)) {
+            vrb_rail_count_peers(c->modules[i]->rail);
         }
         stats = (const char *)vrb_rail_stats(c->modules[i]->rail);
         sum += *(const uint64_t *)(const void *)(stats + p->first);

@@ -56,7 +56,8 @@ void mca_btl_verbs_text_start(void)
     int verbose = opal_btl_base_framework.framework_verbose;
 
     c->asked = verbose > 0 || named_in(opal_btl_base_framework.framework_selection) ||
-               c->params.show_map || (c->params.if_include != NULL && c->params.if_include[0]) ||
+               c->params.show_map || c->params.show_memory ||
+               (c->params.if_include != NULL && c->params.if_include[0]) ||
                (c->params.if_exclude != NULL && c->params.if_exclude[0]);
     c->first_here = opal_process_info.my_local_rank == 0;
     vrb_log_set(sink, verbose >= VERBOSE_DEBUG  ? VRB_LOG_DEBUG

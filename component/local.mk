@@ -7,7 +7,8 @@ mca_btl_verbs_la_SOURCES = \
 	component/btl_verbs_atomic.c component/btl_verbs_component.c component/btl_verbs_error.c \
 	component/btl_verbs_heap.c \
 	component/btl_verbs_map.c \
-	component/btl_verbs_memory.c component/btl_verbs_modex.c component/btl_verbs_module.c \
+	component/btl_verbs_memory.c component/btl_verbs_memory_report.c \
+	component/btl_verbs_modex.c component/btl_verbs_module.c \
 	component/btl_verbs_params.c component/btl_verbs_proc.c component/btl_verbs_pvars.c \
 	component/btl_verbs_rdma.c component/btl_verbs_recv.c component/btl_verbs_send.c \
 	component/btl_verbs_text.c

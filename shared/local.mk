@@ -43,6 +43,7 @@ libvrb_la_SOURCES = \
 	shared/peer/vrb_peer.h \
 	shared/peer/vrb_peer_addr.c \
 	shared/peer/vrb_peer_addr.h \
+	shared/peer/vrb_peer_memory.c \
 	shared/peer/vrb_retired.c \
 	shared/peer/vrb_retired.h \
 	shared/rail/vrb_async.c \

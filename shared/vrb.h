@@ -191,8 +191,12 @@ struct vrb_stats {
     uint64_t recovered, replayed;      /* QPs replaced after a break; packets sent again on them */
     uint64_t reg_bytes, reg_bytes_max; /* registered by the core's own pools now / at the most */
     uint64_t mr_count, mr_bytes, mr_failed; /* vrb_mr_register: live regions, bytes, refusals */
+    uint64_t peers, peer_bytes; /* as vrb_rail_count_peers() found them: peers, and their memory */
 };
 struct vrb_stats *vrb_rail_stats(struct vrb_rail *rail);
+
+/* Counts the peers that exist now and the memory that is there because of them. Looks at each. */
+void vrb_rail_count_peers(struct vrb_rail *rail);
 
 /* ---- peers ----------------------------------------------------------------------------------- */
 
@@ -226,6 +230,16 @@ void vrb_peer_connect(struct vrb_peer *peer);
 /* One line: "shca1 port 1 RoCE, GID ::ffff:10.77.1.1 (RoCE v2) -> host node2 rank 1 GID ..., RC,
  * MTU 1024 (same subnet (/24), the best of 4 pairs)". */
 const char *vrb_peer_describe(const struct vrb_peer *peer, char *buf, size_t len);
+
+/* Bytes that are there because of one peer. Not in it: what all peers share (the shared receive
+ * queue, free send buffers), and what the device's library keeps for a queue pair. */
+struct vrb_peer_memory {
+    uint64_t own; /* its state, inline packets kept until they have arrived, parts of messages */
+    uint64_t receive; /* its own receive queue, where there is no shared one: registered */
+    uint64_t waiting; /* messages that cannot leave yet, datagrams without acknowledgement */
+    int connected;    /* it has a queue pair */
+};
+void vrb_peer_memory(const struct vrb_peer *peer, struct vrb_peer_memory *memory);
 
 /* ---- messages -------------------------------------------------------------------------------- */
 

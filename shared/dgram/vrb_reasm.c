@@ -42,6 +42,7 @@ static struct vrb_reasm_msg *begin(struct vrb_reasm *r, uint32_t number, uint8_t
             return NULL;
         }
         m->room = r->max_len;
+        r->bytes += sizeof(*m) + r->max_len;
     }
     m->len = len;
     m->got = 0;

@@ -28,6 +28,7 @@ struct vrb_reasm {
     struct vrb_map by_number; /* message number -> struct vrb_reasm_msg */
     struct vrb_reasm_msg *spare;
     uint32_t max_len;
+    uint64_t bytes;   /* held by messages, spare ones too */
     uint8_t has_void; /* segments of messages just below void_below are given up ones' */
     uint32_t void_below;
 };

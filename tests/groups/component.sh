@@ -29,7 +29,7 @@ sed -n 's/^mca:btl:verbs:param:btl_verbs_\([a-z_]*\):value:.*/\1/p' "$TAP_TMP/in
     >"$TAP_TMP/params"
 sed -n 's/^mca:btl:verbs:pvar:btl_verbs_\([a-z_]*\):.*/\1/p' "$TAP_TMP/info" | sort -u \
     >"$TAP_TMP/pvars"
-for name in if_include if_exclude show_map mode promote_after max_rc peer_timeout ud_buffers \
+for name in if_include if_exclude show_map show_memory mode promote_after max_rc peer_timeout ud_buffers \
     keepalive connect_timeout ib_timeout ib_retry_count sl \
     traffic_class credits recv_buffers send_buffers sq_depth max_inline rd_atomic use_srq \
     eager_limit rndv_eager_limit max_send_size flags bandwidth latency exclusivity; do
@@ -37,7 +37,7 @@ for name in if_include if_exclude show_map mode promote_after max_rc peer_timeou
 done
 if [ -s "$TAP_TMP/pvars" ]; then
     for name in tx_packets tx_bytes rx_packets rx_bytes puts gets stalls connections \
-        registered_bytes; do
+        registered_bytes peers peer_bytes; do
         tap_like "$TAP_TMP/pvars" "^$name\$" "ompi_info lists the counter btl_verbs_$name"
     done
 else
@@ -205,6 +205,14 @@ tap_run "btl_verbs_show_map, RoCE" 90 vrb_mpirun --link roce --timeout 60 \
     --mca btl_verbs_show_map 1 -- \
     "$talker" --size 8 --iterations 1
 tap_like "$TAP_OUT" 'map: .*shca1 port 1 RoCE, GID .*RoCE v2' "and the GID with its type on RoCE"
+
+tap_run "btl_verbs_show_memory" 90 vrb_mpirun --timeout 60 --mca btl_verbs_show_memory 1 \
+    --mca btl_verbs_use_srq 0 -- "$talker" --size 300000 --iterations 1
+tap_like "$TAP_OUT" \
+    'memory: host node0 rank 0, for host node1 rank 1, connected: .*receive queue [1-9]' \
+    "show_memory tells what a peer costs"
+tap_like "$TAP_OUT" 'memory: host node0 rank 0, shca0 port 1: registered [1-9].* [1-9][0-9.]* KiB of the program' \
+    "show_memory tells what is registered"
 
 tap_run "a job over the device without asking" 90 vrb_mpirun --btl ^tcp,openib --timeout 60 \
     --mca mca_base_component_path "$path" -- "$talker" --size 8 --iterations 1
