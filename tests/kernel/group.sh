@@ -5,6 +5,9 @@
 #   kernel_on_request          ends the group with one skip unless VRB_KERNEL=1
 #   kernel_needs DEBIAN...     gets kernel, roots and builds; ends the group with one skip, and the
 #                              reason, where one of them cannot be had here
+#   root_needs [--softhca] DEBIAN          the same for a root and a build alone, without a guest;
+#                              --softhca: with the software HCA and its tools
+#   in_root_group DEBIAN GROUP SECONDS     a test group in a chroot of the root, as tests of ours
 #   kernel_suite DEBIAN SECONDS PART...    the parts of tests/kernel/suite in a guest, as tests of ours
 #
 # Environment: VRB_KERNEL=1 lets the long groups run; KERNEL_FULL=1, KERNEL_MODES and
@@ -15,31 +18,46 @@ kernel_on_request() {
         tap_skip_all "takes long: run with VRB_KERNEL=1 (the group kernel-quick runs always)"
 }
 
+root_needs() {
+    local more=()
+    if [ "$1" = --softhca ]; then
+        more=("$1")
+        shift
+    fi
+    if [ "$(id -u)" -ne 0 ]; then
+        tap_skip_all "roots of guests are made and entered as root only"
+    fi
+    if ! tap_have mmdebstrap; then
+        "$TOP/tools/install-packages.sh" kernel >&2 || tap_skip_all "no mmdebstrap here"
+        tap_have mmdebstrap || tap_skip_all "no mmdebstrap here"
+    fi
+    "$TOP/tests/kernel/get-root" "$1" >"$TAP_TMP/root" 2>&1
+    case $? in
+    0) ;;
+    77) tap_skip_all "$(tail -n 1 "$TAP_TMP/root")" ;;
+    *)
+        tap_notok "root of Debian $1" "$(tail -n 20 "$TAP_TMP/root")"
+        tap_done
+        ;;
+    esac
+    if ! "$TOP/tests/kernel/build-component" "${more[@]+"${more[@]}"}" "$1" >"$TAP_TMP/build-$1" \
+        2>"$TAP_TMP/build"; then
+        tap_notok "the component builds for Debian $1" "$(tail -n 20 "$TAP_TMP/build")"
+        tap_done
+    fi
+}
+
 kernel_needs() {
     local debian reason
     if [ "$(id -u)" -ne 0 ]; then
         tap_skip_all "roots of guests are made and entered as root only"
     fi
-    if ! tap_have mmdebstrap xz; then
-        "$TOP/tools/install-packages.sh" kernel >&2 || tap_skip_all "no mmdebstrap here"
-        tap_have mmdebstrap || tap_skip_all "no mmdebstrap here"
+    if ! tap_have xz; then
+        "$TOP/tools/install-packages.sh" kernel >&2 || tap_skip_all "no xz here"
     fi
     reason=$("$TOP/tests/kernel/get-kernel" --no-build 2>&1 >/dev/null) || tap_skip_all "$reason"
     for debian in "$@"; do
-        "$TOP/tests/kernel/get-root" "$debian" >"$TAP_TMP/root" 2>&1
-        case $? in
-        0) ;;
-        77) tap_skip_all "$(tail -n 1 "$TAP_TMP/root")" ;;
-        *)
-            tap_notok "root of Debian $debian" "$(tail -n 20 "$TAP_TMP/root")"
-            tap_done
-            ;;
-        esac
-        if ! "$TOP/tests/kernel/build-component" "$debian" >"$TAP_TMP/build-$debian" \
-            2>"$TAP_TMP/build"; then
-            tap_notok "the component builds for Debian $debian" "$(tail -n 20 "$TAP_TMP/build")"
-            tap_done
-        fi
+        root_needs "$debian"
     done
 }
 
@@ -76,6 +94,20 @@ kernel_suite() {
     status=$?
     if ! _kernel_take "$TAP_TMP/suite" || [ $status -gt 1 ]; then
         tap_notok "the suite in the guest of Debian $debian ran to its end" "exit status $status" \
+            "$(tail -n 20 "$TAP_TMP/suite.err")"
+    fi
+}
+
+in_root_group() {
+    local debian=$1 name=$2 limit=$3 lines status
+    mapfile -t lines <"$TAP_TMP/build-$debian"
+    timeout -k 10 "$limit" "$TOP/tests/kernel/in-root" --rw "${lines[0]}" "$debian" \
+        /usr/bin/env "TOP=$TOP" "BUILD=${lines[0]}" "PREFIX=${lines[1]}" \
+        "VRB_TEST_RUN=${VRB_TEST_RUN:-}" /bin/bash "$TOP/tests/groups/$name.sh" \
+        >"$TAP_TMP/suite" 2>"$TAP_TMP/suite.err" </dev/null
+    status=$?
+    if ! _kernel_take "$TAP_TMP/suite" || [ $status -gt 1 ]; then
+        tap_notok "the group $name ran to its end" "exit status $status" \
             "$(tail -n 20 "$TAP_TMP/suite.err")"
     fi
 }

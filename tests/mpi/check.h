@@ -232,7 +232,7 @@ static inline int chk_end(void)
     chk_step("final reduction");
     MPI_Reduce(mine, all, 2, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
     if (chk.counters) {
-        counters_print(chk.rank);
+        counters_print(chk.rank, MPI_COMM_WORLD);
     }
     chk_step("MPI_Finalize");
     MPI_Finalize();

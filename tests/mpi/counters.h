@@ -55,8 +55,9 @@ static inline void counters_start(void)
     }
 }
 
-/* Collective; rank 0 prints a line "counter NAME SUM" for each. All ranks load the same BTLs. */
-static inline void counters_print(int rank)
+/* Collective over comm, whose rank 0 prints a line "counter NAME SUM" for each. All ranks load the
+ * same BTLs. */
+static inline void counters_print(int rank, MPI_Comm comm)
 {
     uint64_t mine[COUNTERS_MAX] = {0}, sums[COUNTERS_MAX] = {0};
     for (int i = 0; i < counters.count; i++) {
@@ -64,7 +65,7 @@ static inline void counters_print(int rank)
         MPI_T_pvar_read(counters.session, counters.handles[i], &value);
         mine[i] = value;
     }
-    MPI_Reduce(mine, sums, COUNTERS_MAX, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
+    MPI_Reduce(mine, sums, COUNTERS_MAX, MPI_UINT64_T, MPI_SUM, 0, comm);
     for (int i = 0; rank == 0 && i < counters.count; i++) {
         printf("counter %s %llu\n", counters.names[i], (unsigned long long)sums[i]);
     }

@@ -11,9 +11,11 @@ int main(int argc, char **argv)
     uint64_t size = 64;
     uint64_t skew_ms = 0;
     uint64_t quiet = 0;
+    uint64_t leave = 0;
     const struct chk_option options[] = {
         {"--size", "bytes of each message, small enough to be eager", &size, 0},
         {"--skew", "milliseconds that odd ranks compute before MPI_Finalize", &skew_ms, 0},
+        {"--leave", "ranks above 0 exit without MPI_Finalize", &leave, 1},
         {"--quiet", "no message before the ones that nobody receives", &quiet, 1},
         {NULL, NULL, NULL, 0},
     };
@@ -40,6 +42,10 @@ int main(int argc, char **argv)
     }
     if (chk.rank % 2 == 1) {
         usleep((useconds_t)skew_ms * 1000);
+    }
+    if (leave && chk.rank > 0) {
+        fflush(NULL);
+        _exit(0);
     }
     chk_step("MPI_Finalize");
     MPI_Finalize();

@@ -25,6 +25,7 @@ noinst_PROGRAMS += \
 	tests/mpi/spawn \
 	tests/mpi/storm \
 	tests/mpi/threads \
+	tests/mpi/ulfm \
 	tests/mpi/unexpected
 
 VRB_MPITEST_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
@@ -112,3 +113,7 @@ tests_mpi_sessions_LDADD = $(MPI_LIBS)
 tests_mpi_spawn_SOURCES = tests/mpi/spawn.c
 tests_mpi_spawn_CPPFLAGS = $(VRB_MPITEST_CPPFLAGS)
 tests_mpi_spawn_LDADD = $(MPI_LIBS)
+
+tests_mpi_ulfm_SOURCES = tests/mpi/ulfm.c
+tests_mpi_ulfm_CPPFLAGS = $(VRB_MPITEST_CPPFLAGS)
+tests_mpi_ulfm_LDADD = $(MPI_LIBS)
