@@ -10,7 +10,7 @@ set -u
 # shellcheck source=../lib/mpi.sh
 . "$TOP/tests/lib/mpi.sh"
 
-mpi_needs spawn sessions
+mpi_needs spawn sessions storm inflight
 series=$(_vrb_mpi_major mpirun)
 room=(--arg --oversubscribe)
 [ "$series" -lt 5 ] || room=(--arg --map-by --arg :oversubscribe)
@@ -35,6 +35,25 @@ if [ "$series" -ge 5 ]; then
 else
     tap_skip "sessions" "Open MPI $series has none"
 fi
+
+# add_procs in its forms: every process at the start, each at its first message; what a process
+# published known at the start, or asked for when it is needed.
+for cutoff in 0 1000; do
+    for data in "" "--mca pmix_base_async_modex 1"; do
+        # shellcheck disable=SC2206 # three words or none
+        mpi_options=(--ranks 3 --hosts 3 --mca mpi_add_procs_cutoff "$cutoff" $data)
+        _mpi_case "add_procs: cutoff $cutoff${data:+, fetched late}" 1 storm
+    done
+done
+mpi_options=(--ranks 3 --hosts 3 --mca mpi_add_procs_cutoff 1000)
+_mpi_case "add_procs: all at the start, few used" 10 sparse
+
+# Ranks that exit without a word while others wait in MPI_Finalize, with messages under way.
+for mode in rc ud; do
+    mpi_fails "ranks leave without MPI_Finalize, mode $mode" \
+        'without calling .?finalize|exited|improper|abnormal|is lost' --ranks 3 --mca btl_verbs_mode $mode -- \
+        inflight --leave --timeout 30
+done
 
 # One after another in one fabric: nothing may be left that the next one finds.
 short_runs() {
