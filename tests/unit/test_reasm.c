@@ -72,6 +72,7 @@ static void given_up(void **state)
     for (uint32_t i = 0; i < 200; i++) {
         assert_int_equal(add(&r, base + i, 100, 0, 10, &m), VRB_OK);
     }
+    assert_int_equal(r.bytes, 200 * (sizeof(struct vrb_reasm_msg) + LEN_MAX));
     vrb_reasm_void(&r, base + 150);
     assert_int_equal(r.by_number.used, 50);
     /* A delayed segment of one that was given up starts nothing. */
@@ -88,6 +89,8 @@ static void given_up(void **state)
         assert_non_null(m);
         vrb_reasm_free(&r, m);
     }
+    /* The spare ones were enough, and are still counted. */
+    assert_int_equal(r.bytes, 200 * (sizeof(struct vrb_reasm_msg) + LEN_MAX));
     vrb_reasm_fini(&r);
 }
 
