@@ -12,21 +12,26 @@ set -u
 
 mpi_needs spawn sessions storm inflight
 series=$(_vrb_mpi_major mpirun)
-room=(--arg --oversubscribe)
-[ "$series" -lt 5 ] || room=(--arg --map-by --arg :oversubscribe)
+room=(--slots 3) # for the children
 
-for link in ib roce; do
-    mpi_options=(--ranks 2 --link "$link" "${room[@]}")
-    _mpi_case "2 ranks spawn 2, $link" 2 spawn
-done
-mpi_options=(--ranks 3 "${room[@]}")
-_mpi_case "3 ranks spawn 1" 1 spawn --children 1 --max-size 20000
-mpi_options=(--ranks 1 "${room[@]}")
-_mpi_case "1 rank spawns 3" 1 spawn --children 3 --max-size 300000
-for mode in ud auto; do
-    mpi_options=(--ranks 2 --mca btl_verbs_mode "$mode" "${room[@]}")
-    _mpi_case "2 ranks spawn 2, mode $mode" 2 spawn --max-size 300000
-done
+# 5.0.7 was seen to hang in MPI_Comm_spawn on several hosts, whatever the BTL.
+if [ "$series" -ge 5 ] && ! mpi_job --ranks 2 "${room[@]}" --btl self,tcp --timeout 30 -- \
+    spawn --iterations 1 --max-size 300 >/dev/null 2>&1; then
+    tap_skip "MPI_Comm_spawn" "does not work over TCP, either"
+else
+    for link in ib roce; do
+        mpi_options=(--ranks 2 --link "$link" "${room[@]}")
+        _mpi_case "2 ranks spawn 2, $link" 2 spawn
+    done
+    mpi_options=(--ranks 3 "${room[@]}")
+    _mpi_case "3 ranks spawn 1" 1 spawn --children 1 --max-size 20000
+    mpi_options=(--ranks 1 "${room[@]}")
+    _mpi_case "1 rank spawns 3" 1 spawn --children 3 --max-size 300000
+    for mode in ud auto; do
+        mpi_options=(--ranks 2 --mca btl_verbs_mode "$mode" "${room[@]}")
+        _mpi_case "2 ranks spawn 2, mode $mode" 2 spawn --max-size 300000
+    done
+fi
 mpi_options=(--ranks 4 --link roce)
 _mpi_case "halves connect and part, six times" 6 spawn --meet-only --max-size 300000
 

@@ -18,7 +18,7 @@ series=$(_vrb_mpi_major mpirun)
 # The launcher keeps the job when a rank dies, and tells the survivors. Where it must not, so that
 # the transport has to find out by itself, a shell stays behind in the victim's place.
 # shellcheck disable=SC2016 # the shell that runs it expands them
-printf '%s\n' '#!/bin/sh' '"$@"' 'status=$?' '[ $status -ne 137 ] || sleep 15' 'exit $status' \
+printf '%s\n' '#!/bin/sh' '"$@"' 'status=$?' '[ $status -ne 137 ] || sleep 8' 'exit $status' \
     >"$TAP_TMP/survivor"
 chmod +x "$TAP_TMP/survivor"
 

@@ -5,6 +5,7 @@
 #   vrb_mpirun [options] -- PROGRAM [ARGS...]
 #
 #   --ranks N          number of ranks (2), given to the hosts in turn
+#   --slots N          ranks that a host has room for (what --ranks needs): more for MPI_Comm_spawn
 #   --hosts N          number of simulated hosts (2), named node0, node1, ...
 #   --link ib|roce|all which devices a host has: shca0 (ib), shca1 (roce) or both (ib)
 #   --btl LIST         BTLs (self,verbs); "openib" gets the parameters it needs on our device
@@ -104,12 +105,12 @@ vrb_mpirun() (
 _vrb_mpirun() {
     set -u
     ranks=2 hosts=2 link=ib btl=self,verbs pml=ob1 ucx_tls=rc_verbs,ud_verbs,self
-    limit=120 softhca=1 verbose=0 fabric='' conf='' fault='' exec_mode=''
+    slots='' limit=120 softhca=1 verbose=0 fabric='' conf='' fault='' exec_mode=''
     counters='' extra=() environment=() kernel=0 kernel_option='' arguments=("$@")
     [ -z "${VRB_IN_GUEST:-}" ] || kernel=1
     while [ $# -gt 0 ]; do
         case $1 in
-        --ranks | --hosts | --link | --btl | --pml | --ucx-tls | --env | --fault | --conf | --exec | \
+        --ranks | --hosts | --slots | --link | --btl | --pml | --ucx-tls | --env | --fault | --conf | --exec | \
             --fabric | --counters | --timeout | --arg)
             [ $# -ge 2 ] || _vrb_die "$1 needs a value"
             ;;
@@ -118,6 +119,7 @@ _vrb_mpirun() {
         case $1 in
         --ranks) ranks=$2 && shift ;;
         --hosts) hosts=$2 && shift ;;
+        --slots) slots=$2 && shift ;;
         --link) link=$2 && shift ;;
         --btl) btl=$2 && shift ;;
         --pml) pml=$2 && shift ;;
@@ -154,6 +156,7 @@ _vrb_mpirun() {
     _vrb_number --ranks "$ranks"
     _vrb_number --hosts "$hosts"
     _vrb_number --timeout "$limit"
+    _vrb_number --slots "${slots:-1}"
     if [ "$ranks" -lt 1 ] || [ "$hosts" -lt 1 ]; then
         _vrb_die "--ranks and --hosts start at 1"
     fi
@@ -199,7 +202,7 @@ _vrb_mpirun() {
 
     # --- the machine: simulated hosts, or this one
     if [ $softhca -eq 1 ] || [ $kernel -eq 1 ]; then
-        slots=$(((ranks + hosts - 1) / hosts))
+        slots=${slots:-$(((ranks + hosts - 1) / hosts))}
         for ((i = 0; i < hosts; i++)); do
             echo "node$i slots=$slots"
         done >"$tmp/hostfile"
