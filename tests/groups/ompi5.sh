@@ -16,9 +16,9 @@ set -u
 . "$TOP/tests/kernel/group.sh"
 
 if [ "${VRB_OMPI5:-0}" = 1 ]; then
-    groups=${OMPI5_GROUPS:-mpi-ulfm mpi-dynamic mpi-memory mpi-osc threads}
+    groups=${OMPI5_GROUPS:-mpi-ulfm mpi-dynamic mpi-memory mpi-osc threads} all=1
 else
-    groups=${OMPI5_GROUPS:-mpi-ulfm}
+    groups=${OMPI5_GROUPS:-mpi-ulfm} all=0
     "$TOP/tests/kernel/get-root" --no-make 13 >"$TAP_TMP/root" 2>&1 ||
         tap_skip_all "$(tail -n 1 "$TAP_TMP/root"), VRB_OMPI5=1 lets this group make it"
 fi
@@ -26,6 +26,6 @@ fi
     tap_skip_all "Open MPI 5 is what is installed here: the groups themselves run with it"
 root_needs --softhca 13
 for name in $groups; do
-    in_root_group 13 "$name" 900
+    in_root_group 13 "$name" 900 "ULFM_ALL=$all"
 done
 tap_done

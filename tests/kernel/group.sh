@@ -7,7 +7,8 @@
 #                              reason, where one of them cannot be had here
 #   root_needs [--softhca] DEBIAN          the same for a root and a build alone, without a guest;
 #                              --softhca: with the software HCA and its tools
-#   in_root_group DEBIAN GROUP SECONDS     a test group in a chroot of the root, as tests of ours
+#   in_root_group DEBIAN GROUP SECONDS [NAME=VALUE...]   a test group in a chroot of the root, with
+#                              these variables, as tests of ours
 #   kernel_suite DEBIAN SECONDS PART...    the parts of tests/kernel/suite in a guest, as tests of ours
 #
 # Environment: VRB_KERNEL=1 lets the long groups run; KERNEL_FULL=1, KERNEL_MODES and
@@ -100,10 +101,11 @@ kernel_suite() {
 
 in_root_group() {
     local debian=$1 name=$2 limit=$3 lines status
+    shift 3
     mapfile -t lines <"$TAP_TMP/build-$debian"
     timeout -k 10 "$limit" "$TOP/tests/kernel/in-root" --rw "${lines[0]}" "$debian" \
         /usr/bin/env "TOP=$TOP" "BUILD=${lines[0]}" "PREFIX=${lines[1]}" \
-        "VRB_TEST_RUN=${VRB_TEST_RUN:-}" /bin/bash "$TOP/tests/groups/$name.sh" \
+        "VRB_TEST_RUN=${VRB_TEST_RUN:-}" "$@" /bin/bash "$TOP/tests/groups/$name.sh" \
         >"$TAP_TMP/suite" 2>"$TAP_TMP/suite.err" </dev/null
     status=$?
     if ! _kernel_take "$TAP_TMP/suite" || [ $status -gt 1 ]; then
