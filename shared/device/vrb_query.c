@@ -15,6 +15,9 @@
 /* Tables have up to 256 entries on hardware; a longer one is read up to here. */
 #define GID_TABLE_MAX 1024
 
+/* What soft-RoCE says for the vendor: the identifier of none (drivers/infiniband/sw/rxe). */
+#define SOFT_ROCE_VENDOR 0xffffffU
+
 /* First line of a file under /sys/class/infiniband, without its end. Returns 0 if there is none. */
 static int sysfs_line(char *text, int size, const char *path)
 {
@@ -309,6 +312,11 @@ int vrb_query_numa(struct ibv_context *ctx)
     snprintf(path, sizeof(path), "/sys/class/infiniband/%s/device/numa_node",
              ibv_get_device_name(ctx->device));
     return sysfs_line(text, sizeof(text), path) ? atoi(text) : -1;
+}
+
+int vrb_query_doubts_reads(const struct ibv_device_attr *dev)
+{
+    return dev->vendor_id == SOFT_ROCE_VENDOR;
 }
 
 int vrb_query_tclass(const char *dev, uint8_t port)

@@ -47,6 +47,14 @@ const char *vrb_query_speed_text(unsigned active_speed, unsigned active_width, c
 /* NUMA node of a device; -1 = unknown or none (a device without PCI has none). */
 int vrb_query_numa(struct ibv_context *ctx);
 
+/* True for the kernel's soft-RoCE, which can say of an RDMA read that it succeeded when only the
+ * first packets have come: an acknowledgement of an earlier request that the network delivers
+ * between two packets of the read's response makes it lose its place, give the read's completion
+ * with the status that the request had so far, and put the queue pair into error (Linux 7.2,
+ * drivers/infiniband/sw/rxe/rxe_comp.c: check_psn and check_ack; tests/kernel/rxe_read.c shows it).
+ * What was posted behind such a read never succeeds. */
+int vrb_query_doubts_reads(const struct ibv_device_attr *dev);
+
 /* The traffic class that the driver's administrator set for a port (the `Global tclass` of the
  * vendor's driver); -1 = not set. */
 int vrb_query_tclass(const char *dev, uint8_t port);

@@ -85,7 +85,7 @@ struct vrb_rdma *vrb_path_next_put(struct vrb_peer *peer)
 void vrb_path_arrange_wakeup(struct vrb_peer *peer)
 {
     if (peer->up) {
-        if (peer->rail->cq_room <= 0 && !vrb_list_linked(&peer->stall_link)) {
+        if (peer->rail->cq_room <= peer->rail->doubt_reads && !vrb_list_linked(&peer->stall_link)) {
             vrb_list_append(&peer->rail->stalled, &peer->stall_link);
             vrb_due(peer->rail);
         }
@@ -301,7 +301,7 @@ void vrb_rdma_post(struct vrb_peer *peer, struct vrb_rdma *rdma)
         vrb_path_rdma_done(rail, rdma, VRB_ERR_PEER);
     } else if (rdma->size == 0) {
         vrb_path_rdma_done(rail, rdma, VRB_OK);
-    } else if (peer->fast && vrb_rc_can_post(peer)) {
+    } else if (peer->fast && vrb_rc_can_post_rdma(peer)) {
         (void)vrb_rc_rdma_send(peer, rdma);
     } else {
         *peer->r_tail = rdma;

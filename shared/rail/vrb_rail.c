@@ -242,6 +242,7 @@ static int open_all(struct vrb_rail *rail, size_t buf_user, const char **what, c
     if (rail->ctx == NULL || ibv_query_device(rail->ctx, &rail->dev_attr) != 0) {
         return VRB_ERR_DEVICE;
     }
+    rail->doubt_reads = (uint8_t)vrb_query_doubts_reads(&rail->dev_attr);
     fcntl(rail->ctx->async_fd, F_SETFL, fcntl(rail->ctx->async_fd, F_GETFL) | O_NONBLOCK);
     *what = detail;
     if (fit_config(rail, detail, len) != VRB_OK) {

@@ -82,6 +82,7 @@ struct vrb_rail {
     uint8_t due;         /* something but the CQ needs a look: see vrb_due() */
     uint8_t refused;     /* something was refused: try again although nothing happened */
     uint8_t closing, failed, threads;
+    uint8_t doubt_reads; /* 1: what says that a read has ended is the request behind it */
     struct vrb_buf *done_head, **done_tail; /* sent inline: `done` is still to be called */
     struct vrb_list connecting;             /* peers with a handshake under way */
     struct vrb_list credit_due;             /* peers to be told new credits */

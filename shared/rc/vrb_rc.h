@@ -79,8 +79,8 @@ void vrb_rc_repost_peer(struct vrb_peer *peer);
 
 /* ---- vrb_rc_rdma.c ---- */
 
-/* Posts one operation now; the caller has seen vrb_rc_can_post(). Returns 1 if it was taken; else
- * it is queued again, or done with an error. */
+/* Posts one operation now; the caller has seen vrb_rc_can_post_rdma(). Returns 1 if it was taken;
+ * else it is queued again, or done with an error. */
 int vrb_rc_rdma_send(struct vrb_peer *peer, struct vrb_rdma *rdma);
 
 /* Takes an operation that is to be posted again out of the counters. */
@@ -116,6 +116,12 @@ static inline uint16_t vrb_rc_take_slot(struct vrb_peer *peer, int force, unsign
 static inline int vrb_rc_can_post(const struct vrb_peer *peer)
 {
     return peer->sq_room > 0 && peer->rail->cq_room > 0;
+}
+
+/* The same for an RDMA operation, which may be two requests. */
+static inline int vrb_rc_can_post_rdma(const struct vrb_peer *peer)
+{
+    return peer->sq_room > peer->rail->doubt_reads && peer->rail->cq_room > peer->rail->doubt_reads;
 }
 
 static inline int vrb_rc_may_send(const struct vrb_peer *peer)

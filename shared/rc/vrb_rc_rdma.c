@@ -7,7 +7,14 @@
  *
  * The old value that an atomic fetches lands in a registered buffer of ours, so that the caller's
  * variable needs neither registration nor alignment. Devices return it in the byte order of the
- * host: those that do not are said to have no atomics (IBV_ATOMIC_NONE). */
+ * host: those that do not are said to have no atomics (IBV_ATOMIC_NONE).
+ *
+ * Where the success of a read is to be doubted (vrb_query_doubts_reads()), one that takes more than
+ * a packet is followed by a read of its first byte, which completes in its place: it succeeds only
+ * if the long one did. (Not a write of nothing: when soft-RoCE repeats the answer to a read, it
+ * takes the memory region from the last request, and one of no length has none.) As the device has
+ * more to wait for than the last packet of the long read, it also finds out sooner that one was
+ * lost. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +24,9 @@
 
 /* Operations made at a time when the free list is empty. */
 #define RDMA_CHUNK 64
+
+/* A read of so many bytes has an answer of one packet at any MTU. */
+#define MIN_MTU 256
 
 struct chunk {
     struct chunk *next;
@@ -111,7 +121,9 @@ int vrb_rc_rdma_send(struct vrb_peer *peer, struct vrb_rdma *rdma)
         .send_flags = rdma->from_anywhere ? IBV_SEND_INLINE : 0,
         .wr.rdma = {.remote_addr = rdma->remote_addr, .rkey = rdma->rkey},
     };
-    struct ibv_send_wr *bad;
+    struct ibv_sge first = {.addr = rdma->local_addr, .length = 1, .lkey = rdma->lkey};
+    struct ibv_send_wr proof, *bad, *last = &wr;
+    uint16_t alone = 0;
     int err;
 
     if (vrb_rdma_is_atomic(rdma->op) && !make_atomic(rail, rdma, &wr)) {
@@ -120,14 +132,24 @@ int vrb_rc_rdma_send(struct vrb_peer *peer, struct vrb_rdma *rdma)
         return 0;
     }
     count(&rail->stats, rdma, 1);
-    rdma->retire = vrb_rc_take_slot(peer, 1, &wr.send_flags);
+    if (rail->doubt_reads && rdma->op == VRB_RDMA_GET && rdma->size > MIN_MTU) {
+        proof = wr;
+        proof.sg_list = &first;
+        wr.wr_id = vrb_wr_id(peer, VRB_WR_INLINE); /* it only frees slots, or fails */
+        wr.next = last = &proof;
+        alone = vrb_rc_take_slot(peer, 0, &wr.send_flags);
+    }
+    rdma->retire = vrb_rc_take_slot(peer, 1, &last->send_flags);
     peer->owned++;
     err = abs(ibv_post_send(peer->qp, &wr, &bad));
     if (__builtin_expect(err == 0, 1)) {
         return 1;
     }
     if (vrb_is_refusal(err)) {
-        vrb_rc_return_slot(peer, wr.send_flags, rdma->retire);
+        vrb_rc_return_slot(peer, last->send_flags, rdma->retire);
+        if (last != &wr && bad == &wr) { /* otherwise it is read twice, which does no harm */
+            vrb_rc_return_slot(peer, wr.send_flags, alone);
+        }
         peer->owned--;
         count(&rail->stats, rdma, -1);
         put_back(peer, rdma);
@@ -142,7 +164,7 @@ int vrb_rc_rdma_send(struct vrb_peer *peer, struct vrb_rdma *rdma)
 
 void vrb_rc_rdma_drain(struct vrb_peer *peer)
 {
-    while (peer->up && !peer->failed && peer->r_head != NULL && vrb_rc_can_post(peer)) {
+    while (peer->up && !peer->failed && peer->r_head != NULL && vrb_rc_can_post_rdma(peer)) {
         struct vrb_rdma *rdma = peer->r_head;
 
         peer->r_head = rdma->next;

@@ -73,6 +73,18 @@ for debian in 12 13; do
     done
 done
 
+# --- what soft-RoCE itself does to RDMA reads; on a wire that reorders, a figure and no test, since
+# a later kernel may do better (docs/kernel-bed.md)
+reads() { # reads NETEM ARGUMENTS...: in a guest of Debian 12, which has a compiler
+    local netem=$1
+    shift
+    "$run" --timeout 120 ${netem:+--netem "$netem"} -- bash -c '
+        gcc -O2 -o /tmp/rxe_read "$TOP/tests/kernel/rxe_read.c" -libverbs && /tmp/rxe_read "$@"' - "$@"
+}
+tap_run "verbs alone: RDMA reads bring what they say, behind a message each" 150 reads '' --reads 200
+reads 'delay 2ms reorder 25% 50%' --reads 200 >"$TAP_TMP/out" 2>&1
+tap_diag "on a wire that reorders: $(tail -n 1 "$TAP_TMP/out")"
+
 # --- hosts and the wire
 tap_run "three hosts reach each other over a bridge" 60 "$run" --hosts 3 -- bash -c '
     host-exec node0 ping -qc 1 10.1.0.3 && host-exec node2 ping -qc 1 2001:db8:1::2 &&

@@ -52,6 +52,15 @@ survives "the new queue pair cannot be made at once" \
     'rc.retry_exc nth=60; create_qp.fail type=rc nth=3 count=2' -- pingpong --max-size 10K
 survives "the device fails a request" 'wc.error status=GENERAL_ERR nth=40' -- pingpong --max-size 10K
 
+# --- soft-RoCE, which says that a read has succeeded and breaks in the middle of it -------------
+
+rxe=(--conf "$TOP/tests/softhca/soft-roce.ini" --link roce)
+survives "reads that end early" 'rc.read_short prob=0.1' --ranks 4 "${rxe[@]}" \
+    -- random --iterations 5 --max-size 300K
+survives "the same with tiny queues" 'rc.read_short prob=0.05' "${rxe[@]}" \
+    --mca btl_verbs_recv_buffers 8 --mca btl_verbs_credits 2 --mca btl_verbs_sq_depth 4 \
+    -- random --iterations 5 --max-size 300K
+
 # --- links that go down for a while ------------------------------------------------------------
 
 # error: sending meanwhile breaks the datagram queue pair, which carries the handshake, too

@@ -100,6 +100,7 @@ for dev in shca0 shca1; do
     faults "rc.retry_exc nth=1" rc retry
     faults "rc.ack_lost nth=1" rc ack
     faults "rc.delay us=100000 nth=1" rc delay
+    faults "rc.read_short bytes=1000" read-short
     faults "wc.error status=rem_op_err nth=2" rc wc
     faults "ud.drop every=2" ud drop
     faults "ud.dup every=2" ud dup

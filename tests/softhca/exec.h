@@ -34,6 +34,7 @@ struct shca_result {
     uint32_t byte_len;
     uint64_t us;
     uint8_t rnr_timer; /* what the responder's NAK asks for */
+    bool breaks;       /* the QP goes into error behind this request, though it succeeded */
 };
 
 enum shca_outcome shca_exec_rc(struct shca_qp *qp, struct shca_wqe *w, struct shca_result *res);
@@ -67,6 +68,9 @@ enum ibv_wc_status shca_deliver(struct sm_dev *from, struct sm_qp *to, const str
 
 /* rc.ack_lost: the status of a request that was executed becomes RETRY_EXC. */
 void shca_fault_rc_ack(struct shca_qp *qp, struct shca_wqe *w, struct shca_result *res);
+
+/* rc.read_short: how many bytes of an RDMA read arrive; all of them unless a rule hits. */
+uint64_t shca_fault_read(struct shca_qp *qp, struct shca_wqe *w);
 
 /* Fault rules of one RC request; true: *out is its outcome. */
 bool shca_fault_rc(struct shca_qp *qp, struct shca_wqe *w, struct shca_result *res,

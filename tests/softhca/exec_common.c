@@ -226,6 +226,11 @@ static bool run_one(struct shca_qp *qp)
     complete(qp, w, IBV_WC_SUCCESS, res.byte_len);
     qp->stall = SHCA_RUN;
     qp->sq_done++;
+    if (SHCA_UNLIKELY(res.breaks)) {
+        shca_qp_lock(qp->sm);
+        shca_qp_error(qp->sm, UINT32_MAX);
+        shca_unlock(&qp->sm->resp);
+    }
     if (SHCA_UNLIKELY(atomic_load_explicit(&qp->scq->sm->overrun, memory_order_relaxed))) {
         shca_qp_lock(qp->sm);
         shca_qp_error(qp->sm, IBV_EVENT_QP_FATAL);

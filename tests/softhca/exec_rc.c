@@ -192,6 +192,20 @@ static enum shca_outcome do_write(struct rc_op *op)
     return oc;
 }
 
+/* Leaves the first bytes of what a list names. */
+static void shorten(struct shca_iov *iov, uint64_t bytes)
+{
+    uint64_t left = bytes;
+
+    for (uint32_t i = 0; i < iov->n; i++) {
+        if (iov->v[i].iov_len > left) {
+            iov->v[i].iov_len = left;
+        }
+        left -= iov->v[i].iov_len;
+    }
+    iov->len = bytes;
+}
+
 static enum shca_outcome do_read(struct rc_op *op)
 {
     struct shca_iov src;
@@ -203,6 +217,15 @@ static enum shca_outcome do_read(struct rc_op *op)
     }
     if (!remote(op, IBV_ACCESS_REMOTE_READ, op->w->len, &src, &hazard, &oc)) {
         return oc;
+    }
+    if (SHCA_UNLIKELY(shca_fault_any())) {
+        uint64_t bytes = shca_fault_read(op->qp, op->w);
+
+        if (bytes < op->w->len) {
+            shorten(&src, bytes);
+            shorten(&op->local, bytes);
+            op->res->breaks = true;
+        }
     }
     err = shca_copy_from(op->to->o.proc, &op->local, &src);
     if (hazard >= 0) {

@@ -38,8 +38,9 @@ enum shca_fault_point {
     SHCA_FAULT_RC_RNR,       /* the responder pretends its receive queue is empty */
     SHCA_FAULT_RC_RETRY_EXC, /* no acknowledgement ever comes */
     SHCA_FAULT_RC_ACK_LOST,
-    SHCA_FAULT_RC_DELAY, /* us */
-    SHCA_FAULT_WC_ERROR, /* status */
+    SHCA_FAULT_RC_DELAY,      /* us */
+    SHCA_FAULT_RC_READ_SHORT, /* bytes: that arrive of an RDMA read which says that it succeeded */
+    SHCA_FAULT_WC_ERROR,      /* status */
     /* control calls: err */
     SHCA_FAULT_REG_MR_FAIL,
     SHCA_FAULT_REG_MR_LIMIT, /* bytes: registered bytes of one process may not exceed this */

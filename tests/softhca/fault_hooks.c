@@ -246,3 +246,20 @@ void shca_fault_rc_ack(struct shca_qp *qp, struct shca_wqe *w, struct shca_resul
         res->status = IBV_WC_RETRY_EXC_ERR;
     }
 }
+
+uint64_t shca_fault_read(struct shca_qp *qp, struct shca_wqe *w)
+{
+    struct shca_fault_site site = shca_fault_site(qp, w, &qp->route);
+    struct shca_fault_args a;
+    uint64_t bytes;
+
+    if (!shca_fault_hit(SHCA_FAULT_RC_READ_SHORT, &site, &a)) {
+        return w->len;
+    }
+    bytes = a.bytes ? a.bytes : 1024;
+    if (bytes >= w->len) {
+        return w->len;
+    }
+    shca_count(qp->ctx->sm, SM_CNT_FAULTS, 1);
+    return bytes;
+}

@@ -40,6 +40,9 @@ static const struct {
                                 "the RC request is executed, but its acknowledgement never comes"},
     [SHCA_FAULT_RC_DELAY] = {"rc.delay", ARG_US, ARG_US, false, 0,
                              "execute an RC work request us= microseconds later"},
+    [SHCA_FAULT_RC_READ_SHORT] = {"rc.read_short", ARG_BYTES, 0, false, 0,
+                                  "complete an RDMA read with success though only bytes= (1024) "
+                                  "came, then break the QP, as soft-RoCE can"},
     [SHCA_FAULT_WC_ERROR] = {"wc.error", ARG_STATUS, ARG_STATUS, false, 0,
                              "complete a work request with status="},
     [SHCA_FAULT_REG_MR_FAIL] = {"reg_mr.fail", ARG_ERRNO, 0, false, ENOMEM,

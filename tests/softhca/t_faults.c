@@ -143,6 +143,29 @@ static void addresses(void)
     }
 }
 
+/* rc.read_short bytes=1000: an RDMA read of 3000 bytes */
+static void read_short(void)
+{
+    struct end *a, *b;
+    struct addr to;
+    struct t_wr w;
+
+    make_pair(&a, &b, &plain);
+    to = t_addr(b);
+    memset(a->buf, 0, 3000);
+    memset(b->buf, 7, 3000);
+    t_wr(a, &w, IBV_WR_RDMA_READ, 1, 0, 3000);
+    t_remote(&w, &to, 0);
+    t_post(a, &w);
+    t_expect(a->scq, IBV_WC_SUCCESS, 1, "a short read says that it succeeded");
+    t_ok(a->buf[999] == 7 && a->buf[1000] == 0, "... though only its first bytes came");
+    t_ok(t_state(a) == IBV_QPS_ERR, "... and the QP is in error");
+    t_send(a, 2, 0, 8);
+    t_expect(a->scq, IBV_WC_WR_FLUSH_ERR, 2, "... so that nothing behind it succeeds");
+    t_free(a);
+    t_free(b);
+}
+
 /* rc.rnr count=2; wc.error status=12 nth=2 ...: one rule at a time, named by argv[2] */
 static void rc_rule(const char *rule)
 {
@@ -323,6 +346,8 @@ int main(int argc, char **argv)
         fatal();
     } else if (!strcmp(what, "addresses")) {
         addresses();
+    } else if (!strcmp(what, "read-short")) {
+        read_short();
     } else if (!strcmp(what, "rc")) {
         rc_rule(rule);
     } else if (!strcmp(what, "ud")) {
@@ -333,7 +358,8 @@ int main(int argc, char **argv)
         queues();
     } else {
         fprintf(stderr,
-                "usage: t_faults port|down|fatal|addresses|rc RULE|ud RULE|control|queues\n");
+                "usage: t_faults port|down|fatal|addresses|read-short|rc RULE|ud RULE|control|"
+                "queues\n");
         return 2;
     }
     ibv_close_device(ctx);
