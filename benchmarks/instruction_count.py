@@ -11,24 +11,35 @@ import tempfile
 # callgrind write a dump.
 OPERATIONS = ["send", "receive", "idle"]
 
-# Whose instructions are ours: what a change here can make better or worse.
-OURS = "component and core"
+# Whose instructions are ours: what a change here can make better or worse. Both are in one object;
+# the source file of a function tells them apart, what is inlined in it counts as its own.
+COMPONENT, CORE = "component", "transport core"
+OURS = (COMPONENT, CORE)
 
 # Seconds. Starting up is what takes long: valgrind translates all of Open MPI and UCX once.
 LIMIT = 300
 
 
-def where(path):
-    """The part of the software that an object belongs to."""
+def ours(parts):
+    return sum(parts.get(part, 0) for part in OURS)
+
+
+def where(path, source, function):
+    """The part of the software that a function of an object belongs to."""
     name = os.path.basename(path)
-    for pattern, part in (("mca_btl_verbs", OURS), ("mca_pml_ob1", "MPI"),
+    if name.startswith("mca_btl_verbs"):
+        if "/component/" in source or "/shared/" in source:
+            return COMPONENT if "/component/" in source else CORE
+        return COMPONENT if function.startswith("mca_btl_verbs") else CORE  # no debug information
+    for pattern, part in (("mca_pml_ob1", "MPI"),
                           ("libsofthca", "verbs library (software HCA)"),
                           ("libibverbs", "verbs library (software HCA)"),
                           ("libmpi", "MPI"), ("libopen-", "MPI"), ("mca_", "MPI"),
-                          ("libuc", "UCX"), ("libibuc", "UCX")):
+                          ("libucp", "UCX protocols"), ("libuct", "UCX transports"),
+                          ("libuc", "UCX services"), ("libibuc", "UCX transports")):
         if name.startswith(pattern):
             return part
-    return "UCX" if "/ucx/" in path else "libc and others"
+    return "UCX transports" if "/ucx/" in path else "libc and others"
 
 
 def counted(setup, peer, link="ib", size=8, messages=20):
@@ -67,9 +78,6 @@ def dumps(folder, trigger):
 def usual(found):
     """What most operations cost. A receive whose message was late has polled more often, and every
     32nd posts receive buffers again: a median would do on a quiet machine, but not on a busy one."""
-    def ours(parts):
-        return parts.get(OURS, 0)
-
     # a message that came along with an earlier one cost its receive nothing
     found = [parts for parts in found if ours(parts)] or found
     if not found:
@@ -83,21 +91,23 @@ def usual(found):
 
 def split(text):
     """Instructions of a callgrind dump by the part of the software that ran them."""
-    parts, names, current, skip = {}, {}, "", False
+    parts, names, current, skip = {}, {}, {"ob": "", "fl": "", "fn": ""}, False
     for line in text.splitlines():
-        # a name is spelt out once: ob=(3) /usr/lib/libx.so, later ob=(3); cob= is a callee's
-        name = re.match(r"(c?ob)=\((\d+)\)(?: (.*))?$", line)
+        # a name is spelt out once: ob=(3) /usr/lib/libx.so, later ob=(3); with a c before it, it is
+        # a callee's; fi and fe are the files of what is inlined, under the numbers of fl
+        name = re.match(r"c?(ob|fl|fi|fe|fn)=\((\d+)\)(?: (.*))?$", line)
         if name:
+            kind = "fl" if name.group(1) in ("fi", "fe") else name.group(1)
             if name.group(3):
-                names[name.group(2)] = name.group(3)
-            if name.group(1) == "ob":
-                current = names.get(name.group(2), "")
+                names[kind, name.group(2)] = name.group(3)
+            if name.group(1) in current and not line.startswith("c"):
+                current[kind] = names.get((kind, name.group(2)), "")
         elif line.startswith("calls="):
             skip = True  # what follows is the callee's cost, which stands elsewhere too
         elif re.match(r"[+*\-\d]", line):
             cost = line.split()
             if not skip and len(cost) > 1:
-                part = where(current)
+                part = where(current["ob"], current["fl"], current["fn"])
                 parts[part] = parts.get(part, 0) + int(cost[1])
             skip = False
     return parts

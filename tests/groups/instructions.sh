@@ -25,6 +25,11 @@ budget() {
 budget rc "8 B over a connection: send, receive and an idle look"
 budget rc-1k "1 KiB over a connection"
 budget ud "8 B as a datagram"
+if [ -s "$TAP_TMP/rc.json" ]; then
+    tap_like "$TAP_TMP/rc" \
+        '^rc send .* component [1-9][0-9]+, transport core [1-9][0-9]+, MPI .*verbs library' \
+        "what a send costs is split by who spends it"
+fi
 
 # The check must be able to fail: the same counts against budgets that a tenth more would break.
 if [ -s "$TAP_TMP/rc.json" ]; then
