@@ -108,6 +108,10 @@ for dev in shca0 shca1; do
     faults "ud.delay nth=1 us=50000" ud delay
     faults "ud.corrupt nth=7 index=3" ud corrupt
     faults "ud.drop dev=other" ud none
+    faults "path.mtu bytes=499" ud toolong
+    faults "path.mtu bytes=500" ud none
+    faults "path.mtu bytes=200" narrow
+    program "different path MTUs, $dev" T_DEV=$dev SOFTHCA_STRICT=0 "$BUILD/softhca_t_faults" cut
     faults "cq.overrun nth=3; srq.limit nth=2" queues
     faults "create_cq.fail nth=1; create_qp.fail nth=1 errno=ENOSPC; reg_mr.fail nth=1
         create_ah.fail nth=1; post_send.fail nth=1; post_recv.fail nth=1; reg_mr.limit bytes=100k" \

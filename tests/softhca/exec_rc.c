@@ -61,6 +61,21 @@ static bool answers(const struct rc_op *op)
     return true;
 }
 
+/* Both ends must cut messages into packets of one size (IBTA 9.7.2.1): the responder takes any
+ * other for an invalid request. */
+static bool cut_alike(const struct rc_op *op)
+{
+    const struct sm_qp *to = op->to, *me = op->qp->sm;
+    uint8_t least = to->path_mtu < me->path_mtu ? to->path_mtu : me->path_mtu;
+
+    if (to->path_mtu == me->path_mtu || op->w->len <= (128u << least)) {
+        return true;
+    }
+    shca_strict(0, "QP 0x%x has a path MTU of %u, its peer 0x%x one of %u", me->qpn,
+                128u << me->path_mtu, to->qpn, 128u << to->path_mtu);
+    return false;
+}
+
 static void comm_est(struct sm_qp *to)
 {
     if (SHCA_UNLIKELY(!to->comm_est)) {
@@ -387,7 +402,8 @@ enum shca_outcome shca_exec_rc(struct shca_qp *qp, struct shca_wqe *w, struct sh
     if (SHCA_LIKELY(op.to->qpn == qp->sm->dest_qpn && answers(&op) &&
                     op.to->port_num == qp->route.port)) {
         comm_est(op.to);
-        oc = responder(&op);
+        oc = SHCA_LIKELY(cut_alike(&op)) ? responder(&op)
+                                         : nak(&op, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
     } else {
         oc = SHCA_SILENCE;
     }

@@ -285,7 +285,8 @@ static bool through_faults(struct shca_qp *qp, struct shca_wqe *w, struct packet
 
     shca_fault_passing(qp, &site);
     shca_route_resolve(qp->ctx->dev_idx, &p->path, &p->route);
-    if (shca_fault_hit(SHCA_FAULT_UD_DROP, &site, NULL)) {
+    if (shca_fault_hit(SHCA_FAULT_UD_DROP, &site, NULL) ||
+        shca_fault_hit(SHCA_FAULT_PATH_MTU, &site, NULL)) {
         shca_count(qp->ctx->sm, SM_CNT_UD_DROP, 1);
         shca_count(qp->ctx->sm, SM_CNT_FAULTS, 1);
         return false;
@@ -356,6 +357,7 @@ enum shca_outcome shca_exec_ud(struct shca_qp *qp, struct shca_wqe *w, struct sh
     p.from = qp->sm;
     p.from_idx = qp->idx;
     p.path = w->path;
+    qp->sm->path = w->path; /* for softhca-ctl queues */
     p.route = w->route;
     p.src_qpn = qp->sm->qpn;
     p.qpn = w->qpn;

@@ -34,6 +34,8 @@ enum shca_fault_point {
     SHCA_FAULT_UD_REORDER, /* window: datagrams that may overtake it */
     SHCA_FAULT_UD_DELAY,   /* us */
     SHCA_FAULT_UD_CORRUPT, /* flips one bit of the payload at byte `index` */
+    /* one UD datagram, or one RC work request by its largest packet */
+    SHCA_FAULT_PATH_MTU, /* bytes: packets with a longer payload get lost between the hosts */
     /* one RC work request being executed */
     SHCA_FAULT_RC_RNR,       /* the responder pretends its receive queue is empty */
     SHCA_FAULT_RC_RETRY_EXC, /* no acknowledgement ever comes */

@@ -186,6 +186,22 @@ void shca_fault_passing(struct shca_qp *qp, const struct shca_fault_site *site)
     }
 }
 
+/* A link on the way does not take packets of this size. The answer to a read comes the other way.
+ */
+static bool too_long_for_path(const struct shca_qp *qp, const struct shca_wqe *w,
+                              const struct shca_fault_site *at)
+{
+    struct shca_fault_site site = *at;
+    uint64_t mtu = 128u << qp->sm->path_mtu;
+
+    site.bytes = w->len < mtu ? w->len : mtu;
+    if (w->opcode == IBV_WR_RDMA_READ) {
+        site.host = at->peer;
+        site.peer = at->host;
+    }
+    return shca_fault_hit(SHCA_FAULT_PATH_MTU, &site, NULL);
+}
+
 bool shca_fault_rc(struct shca_qp *qp, struct shca_wqe *w, struct shca_result *res,
                    enum shca_outcome *out)
 {
@@ -214,7 +230,7 @@ bool shca_fault_rc(struct shca_qp *qp, struct shca_wqe *w, struct shca_result *r
         *out = SHCA_DONE;
         return true;
     }
-    if (shca_fault_hit(SHCA_FAULT_RC_RETRY_EXC, &site, &a)) {
+    if (shca_fault_hit(SHCA_FAULT_RC_RETRY_EXC, &site, &a) || too_long_for_path(qp, w, &site)) {
         shca_count(qp->ctx->sm, SM_CNT_FAULTS, 1);
         res->status = IBV_WC_RETRY_EXC_ERR;
         *out = SHCA_DONE;

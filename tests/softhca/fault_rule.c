@@ -33,6 +33,8 @@ static const struct {
                              "deliver a UD datagram us= microseconds later"},
     [SHCA_FAULT_UD_CORRUPT] = {"ud.corrupt", ARG_INDEX, 0, false, 0,
                                "flip a bit of byte index= of a UD datagram"},
+    [SHCA_FAULT_PATH_MTU] = {"path.mtu", ARG_BYTES, ARG_BYTES, false, 0,
+                             "lose UD datagrams and RC packets of more than bytes="},
     [SHCA_FAULT_RC_RNR] = {"rc.rnr", 0, 0, false, 0, "pretend the RC receive queue is empty"},
     [SHCA_FAULT_RC_RETRY_EXC] = {"rc.retry_exc", 0, 0, false, 0,
                                  "the RC request never arrives: its retries are used up"},
@@ -471,6 +473,9 @@ static int check(struct scan *scan, struct shca_fault_rule *rule, unsigned given
     }
     if (selectors > 1) {
         return fail(scan, "only one of nth=, every=, prob= may be given");
+    }
+    if (point == SHCA_FAULT_PATH_MTU && rule->min <= rule->args.bytes) {
+        rule->min = rule->args.bytes == UINT64_MAX ? UINT64_MAX : rule->args.bytes + 1;
     }
     if (rule->min > rule->max) {
         return fail(scan, "min= is above max=");

@@ -152,6 +152,29 @@ static unsigned long long filled(const struct sm_rq *rq)
     return atomic_load(&rq->prod) - atomic_load(&rq->cons);
 }
 
+/* Where it sends, and how; a UD QP: where the last datagram went. */
+static void print_path(const struct sm_qp *q)
+{
+    const struct sm_path *p = &q->path;
+    char gid[INET6_ADDRSTRLEN];
+
+    if (p->port_num == 0) {
+        return; /* nowhere yet */
+    }
+    printf("  sl %u", p->sl);
+    if (p->dlid != 0) {
+        printf(" lid 0x%x", p->dlid);
+    }
+    if (p->is_grh) {
+        inet_ntop(AF_INET6, p->dgid, gid, sizeof(gid));
+        printf(" gid %s from %u tclass %u hop %u flow 0x%05x", gid, p->sgid_index, p->tclass,
+               p->hop_limit, p->flow);
+    }
+    if (q->type != IBV_QPT_UD) {
+        printf(" mtu %u", 128u << q->path_mtu);
+    }
+}
+
 int shca_show_queues(void)
 {
     for (uint32_t i = 0; i < SM_MAX_QP; i++) {
@@ -174,7 +197,9 @@ int shca_show_queues(void)
         } else {
             printf("  srq %u", q->srq);
         }
-        printf("  scq %u  rcq %u\n", q->scq, q->rcq);
+        printf("  scq %u  rcq %u", q->scq, q->rcq);
+        print_path(q);
+        putchar('\n');
     }
     for (uint32_t i = 0; i < SM_MAX_SRQ; i++) {
         const struct sm_srq *q = &shca.seg->srqs[i];

@@ -205,6 +205,48 @@ static void rc_rule(const char *rule)
     t_free(b);
 }
 
+/* path.mtu bytes=200: packets and not messages count, and a read's are those of its answer */
+static void narrow_path(enum ibv_wr_opcode op)
+{
+    const struct opts o = {.retry_cnt = 1 + 1, .timeout = 1 + 8};
+    struct end *a, *b;
+    struct addr to;
+    struct t_wr w;
+
+    make_pair(&a, &b, &o);
+    to = t_addr(b);
+    for (uint32_t len = 200; len <= 201; len++) {
+        t_recv(b, len, 0, 4096);
+        t_wr(a, &w, op, len, 0, len);
+        t_remote(&w, &to, 4096);
+        t_post(a, &w);
+        t_expect(a->scq, len == 200 ? IBV_WC_SUCCESS : IBV_WC_RETRY_EXC_ERR, len,
+                 len == 200 ? "a packet that fits the path" : "... and one that does not");
+    }
+    t_free(a);
+    t_free(b);
+}
+
+/* Two ends that cut messages differently: what takes one packet at both passes. */
+static void cut_differently(void)
+{
+    struct end *a = t_end_on(ctx, &plain), *b = t_end_on(ctx, &plain);
+    struct addr at_a = t_addr(a), at_b = t_addr(b);
+
+    a->port.active_mtu = IBV_MTU_256;
+    t_connect(a, &at_b, &plain);
+    t_connect(b, &at_a, &plain);
+    for (int i = 0; i < 2; i++) {
+        t_recv(b, (uint64_t)i, 0, 4096);
+    }
+    t_send(a, 1, 0, 256);
+    t_expect(a->scq, IBV_WC_SUCCESS, 1, "different path MTUs: one packet");
+    t_send(a, 2, 0, 257);
+    t_expect(a->scq, IBV_WC_REM_INV_REQ_ERR, 2, "... and two, which are cut differently");
+    t_free(a);
+    t_free(b);
+}
+
 /* Sends 20 numbered datagrams; fills `got` with the order of arrival. Returns how many came. */
 static int datagrams(int *got, bool *intact)
 {
@@ -265,8 +307,10 @@ static void ud_rule(const char *rule)
         t_ok(n == 20 && got[19] == 0 && intact, "the first comes last");
     } else if (!strcmp(rule, "corrupt")) {
         t_ok(n == 20 && !intact, "one is damaged");
+    } else if (!strcmp(rule, "toolong")) {
+        t_ok(n == 0, "a path that is too narrow takes none (%d)", n);
     } else if (!strcmp(rule, "none")) {
-        t_ok(n == 20 && !swapped && !twice && intact, "a rule for another device does nothing");
+        t_ok(n == 20 && !swapped && !twice && intact, "a rule that does not match does nothing");
     }
 }
 
@@ -350,6 +394,12 @@ int main(int argc, char **argv)
         read_short();
     } else if (!strcmp(what, "rc")) {
         rc_rule(rule);
+    } else if (!strcmp(what, "narrow")) {
+        narrow_path(IBV_WR_SEND);
+        narrow_path(IBV_WR_RDMA_WRITE);
+        narrow_path(IBV_WR_RDMA_READ);
+    } else if (!strcmp(what, "cut")) {
+        cut_differently();
     } else if (!strcmp(what, "ud")) {
         ud_rule(rule);
     } else if (!strcmp(what, "control")) {
