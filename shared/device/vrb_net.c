@@ -16,6 +16,8 @@
 #include "util/vrb_status.h"
 
 #ifdef VRB_HAVE_NETLINK
+#include <netlink/cache.h>
+#include <netlink/msg.h>
 #include <netlink/netlink.h>
 #include <netlink/route/addr.h>
 #include <netlink/route/link.h>
@@ -204,13 +206,8 @@ static uint16_t vlan_of(struct nl_cache *cache, struct rtnl_link *link)
     return vlan;
 }
 
-static int read_links(struct nl_sock *sock, struct vrb_net *net)
+static void take_links(struct nl_cache *cache, struct vrb_net *net)
 {
-    struct nl_cache *cache = NULL;
-
-    if (rtnl_link_alloc_cache(sock, AF_UNSPEC, &cache) < 0) {
-        return VRB_ERR_NOTSUP;
-    }
     for (struct nl_object *o = nl_cache_get_first(cache); o != NULL; o = nl_cache_get_next(o)) {
         struct rtnl_link *link = (struct rtnl_link *)o;
         struct vrb_net_link *l =
@@ -223,17 +220,10 @@ static int read_links(struct nl_sock *sock, struct vrb_net *net)
             l->vlan = vlan_of(cache, link);
         }
     }
-    nl_cache_free(cache);
-    return VRB_OK;
 }
 
-static void read_addrs(struct nl_sock *sock, struct vrb_net *net)
+static void take_addrs(struct nl_cache *cache, struct vrb_net *net)
 {
-    struct nl_cache *cache = NULL;
-
-    if (rtnl_addr_alloc_cache(sock, &cache) < 0) {
-        return;
-    }
     for (struct nl_object *o = nl_cache_get_first(cache); o != NULL; o = nl_cache_get_next(o)) {
         struct rtnl_addr *a = (struct rtnl_addr *)o;
         struct nl_addr *local = rtnl_addr_get_local(a);
@@ -245,7 +235,6 @@ static void read_addrs(struct nl_sock *sock, struct vrb_net *net)
                      nl_addr_get_binary_addr(local), rtnl_addr_get_prefixlen(a));
         }
     }
-    nl_cache_free(cache);
 }
 
 static void take_nexthop(struct rtnl_nexthop *nh, void *arg)
@@ -258,18 +247,23 @@ static void take_nexthop(struct rtnl_nexthop *nh, void *arg)
 }
 
 /* All tables: hosts with several ports route each by a table of its own. */
-static void read_routes(struct nl_sock *sock, struct vrb_net *net)
+static void take_routes(struct nl_cache *cache, struct vrb_net *net)
 {
-    struct nl_cache *cache = NULL;
-
-    if (rtnl_route_alloc_cache(sock, AF_UNSPEC, 0, &cache) < 0) {
-        return;
-    }
     for (struct nl_object *o = nl_cache_get_first(cache); o != NULL; o = nl_cache_get_next(o)) {
         rtnl_route_foreach_nexthop((struct rtnl_route *)o, take_nexthop, net);
     }
-    nl_cache_free(cache);
 }
+
+/* What the kernel answers, in the order in which it is understood. */
+static const struct {
+    const char *name; /* libnl's, of the cache */
+    void (*take)(struct nl_cache *cache, struct vrb_net *net);
+} answers[] = {
+    {"route/link", take_links},
+    {"route/addr", take_addrs},
+    {"route/route", take_routes},
+};
+#define ANSWERS ((int)(sizeof(answers) / sizeof(answers[0])))
 
 static int read_netlink(struct vrb_net *net)
 {
@@ -277,10 +271,20 @@ static int read_netlink(struct vrb_net *net)
     int rc = VRB_ERR_NOTSUP;
 
     if (sock != NULL && nl_connect(sock, NETLINK_ROUTE) == 0) {
-        rc = read_links(sock, net);
-        if (rc == VRB_OK) {
-            read_addrs(sock, net);
-            read_routes(sock, net);
+        for (int i = 0; i < ANSWERS; i++) {
+            struct nl_cache *cache = NULL;
+
+            if (nl_cache_alloc_name(answers[i].name, &cache) < 0) {
+                break;
+            }
+            if (nl_cache_refill(sock, cache) == 0) {
+                answers[i].take(cache, net);
+                rc = VRB_OK; /* the links are there, the rest is a bonus */
+            }
+            nl_cache_free(cache);
+            if (rc != VRB_OK) {
+                break;
+            }
         }
     }
     if (sock != NULL) {
@@ -289,7 +293,41 @@ static int read_netlink(struct vrb_net *net)
     return rc;
 }
 
+int vrb_net_replay(struct vrb_net *net, const void *messages, size_t len)
+{
+    memset(net, 0, sizeof(*net));
+    for (int i = 0; i < ANSWERS; i++) {
+        struct nlmsghdr *h = (struct nlmsghdr *)(uintptr_t)messages;
+        struct nl_cache *cache = NULL;
+        int left = (int)len;
+
+        if (nl_cache_alloc_name(answers[i].name, &cache) < 0) {
+            return VRB_ERR_NOMEM;
+        }
+        for (; nlmsg_ok(h, left); h = nlmsg_next(h, &left)) {
+            struct nl_msg *m = nlmsg_convert(h);
+
+            if (m != NULL) {
+                (void)nl_cache_parse_and_add(cache,
+                                             m); /* one of another kind is not for this one */
+                nlmsg_free(m);
+            }
+        }
+        answers[i].take(cache, net);
+        nl_cache_free(cache);
+    }
+    return VRB_OK;
+}
+
 #else
+
+int vrb_net_replay(struct vrb_net *net, const void *messages, size_t len)
+{
+    (void)messages;
+    (void)len;
+    memset(net, 0, sizeof(*net));
+    return VRB_ERR_NOTSUP;
+}
 
 static int read_netlink(struct vrb_net *net)
 {

@@ -40,6 +40,11 @@ struct vrb_net {
 
 /* Reads links, addresses and routes. What cannot be read stays empty. */
 void vrb_net_read(struct vrb_net *net);
+
+/* The same from what the kernel answered elsewhere, or might: netlink messages one after the other.
+ * For tests of what no kernel at hand has. VRB_ERR_NOTSUP without libnl. */
+int vrb_net_replay(struct vrb_net *net, const void *messages, size_t len);
+
 void vrb_net_free(struct vrb_net *net);
 
 /* NULL: unknown. */

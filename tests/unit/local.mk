@@ -11,6 +11,7 @@ unit_tests = \
 	tests/unit/test_fit \
 	tests/unit/test_hello \
 	tests/unit/test_map \
+	tests/unit/test_net \
 	tests/unit/test_pairs \
 	tests/unit/test_reasm \
 	tests/unit/test_reliable \
@@ -54,6 +55,8 @@ tests_unit_test_hello_SOURCES = tests/unit/test_hello.c $(unit_headers)
 tests_unit_test_hello_LDADD = $(unit_libs)
 tests_unit_test_map_SOURCES = tests/unit/test_map.c $(unit_headers)
 tests_unit_test_map_LDADD = $(unit_libs)
+tests_unit_test_net_SOURCES = tests/unit/test_net.c $(unit_headers)
+tests_unit_test_net_LDADD = $(unit_libs)
 tests_unit_test_pairs_SOURCES = tests/unit/test_pairs.c $(unit_headers)
 tests_unit_test_pairs_LDADD = $(unit_libs)
 tests_unit_test_reasm_SOURCES = tests/unit/test_reasm.c $(unit_headers)
