@@ -68,7 +68,7 @@ static void put_ib_why(struct vrb_text *t, const struct vrb_path *p)
                     : p->near == VRB_NEAR_SAME ? "same InfiniBand subnet"
                                                : "InfiniBand subnet unknown");
     if (p->use_grh) {
-        vrb_text_put(t, p->near == VRB_NEAR_OTHER ? ", by GRH"
+        vrb_text_put(t, p->near == VRB_NEAR_OTHER ? ", by GRH through a router that takes FLIDs"
                                                   : ", with the GRH that a port asks for");
     }
     if (p->src_path_bits > 0) {

@@ -3,6 +3,7 @@
 #include "util/vrb_explain.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "util/vrb_status.h"
 #include "util/vrb_text.h"
@@ -123,6 +124,14 @@ static void put_end(struct vrb_text *t, const char *title, const struct vrb_end 
     }
 }
 
+/* InfiniBand: the first 64 bits of a GID name the subnet (IBTA 4.1.1). */
+static int between_subnets(const struct vrb_failure *f)
+{
+    return f->link == VRB_LINK_IB && !vrb_gid_is_empty(f->local.gid.raw) &&
+           !vrb_gid_is_empty(f->remote.gid.raw) &&
+           memcmp(f->local.gid.raw, f->remote.gid.raw, 8) != 0;
+}
+
 /* What to look at when packets get lost on the way; more = a further sentence. */
 static void put_path_advice(struct vrb_text *t, const struct vrb_failure *f, const char *more)
 {
@@ -130,6 +139,18 @@ static void put_path_advice(struct vrb_text *t, const struct vrb_failure *f, con
     const char *carrier = "that no firewall filters UDP port 4791";
     const char *scope = "";
 
+    if (between_subnets(f)) {
+        vrb_text_block(
+            t, "next:",
+            "the ports are in different InfiniBand subnets, by the prefixes of their GIDs. "
+            "Packets leave with a global route header (GRH) for the LID of the peer, and "
+            "only routers that take that for their own (FLID) pass them on; the LID of "
+            "another router is not asked of the subnet manager. Choose ports of one "
+            "subnet (if_include), let TCP carry this pair (--mca btl self,tcp), or have "
+            "FLIDs set up. %s",
+            more);
+        return;
+    }
     if (f->link == VRB_LINK_IB) {
         vrb_text_block(t, "next:",
                        "check the cable and both ports (ibstat, ibdiagnet), that the subnet "

@@ -357,6 +357,26 @@ static void repairs(void **state)
     }
 }
 
+/* InfiniBand ports whose GIDs name different subnets. */
+static void through_a_router(void **state)
+{
+    static const uint8_t here[VRB_GID_LEN] = {0xfe, 0xc0, [7] = 1, [15] = 1};
+    static const uint8_t there[VRB_GID_LEN] = {0xfe, 0xc0, [7] = 2, [15] = 2};
+    struct vrb_failure f = failure(VRB_LINK_IB);
+
+    (void)state;
+    memcpy(f.local.gid.raw, here, sizeof(here));
+    memcpy(f.remote.gid.raw, there, sizeof(there));
+    f.what = "connecting";
+    f.wireup = VRB_WU_FAIL_TIMEOUT;
+    f.hellos = 30;
+    f.seconds = 60;
+    assert_non_null(strstr(explain(&f), "different InfiniBand subnets"));
+    record("IB, no answer from another subnet", explain(&f));
+    f.remote.gid.raw[7] = 1;
+    assert_null(strstr(explain(&f), "different InfiniBand subnets"));
+}
+
 static void in_words_only(void **state)
 {
     struct vrb_failure f = failure(VRB_LINK_ROCE);
@@ -523,6 +543,7 @@ int main(void)
         cmocka_unit_test(handshakes),
         cmocka_unit_test(silent_datagrams),
         cmocka_unit_test(repairs),
+        cmocka_unit_test(through_a_router),
         cmocka_unit_test(in_words_only),
         cmocka_unit_test(advice_by_status),
         cmocka_unit_test(little_is_known),
