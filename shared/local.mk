@@ -44,6 +44,8 @@ libvrb_la_SOURCES = \
 	shared/peer/vrb_peer_addr.c \
 	shared/peer/vrb_peer_addr.h \
 	shared/peer/vrb_peer_memory.c \
+	shared/peer/vrb_peer_mtu.c \
+	shared/peer/vrb_peer_mtu.h \
 	shared/peer/vrb_retired.c \
 	shared/peer/vrb_retired.h \
 	shared/rail/vrb_async.c \
@@ -107,5 +109,7 @@ libvrb_la_SOURCES = \
 	shared/wire/vrb_ud_wire.h \
 	shared/wire/vrb_wire.c \
 	shared/wire/vrb_wire.h \
+	shared/wireup/vrb_pmtu.c \
+	shared/wireup/vrb_pmtu.h \
 	shared/wireup/vrb_wireup.c \
 	shared/wireup/vrb_wireup.h

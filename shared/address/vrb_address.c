@@ -25,7 +25,7 @@
 #include "wire/vrb_wire.h"
 
 #define BLOB_MAGIC 0x41425256u /* "VRBA", little-endian */
-#define BLOB_VERSION 2
+#define BLOB_VERSION 3
 #define BLOB_HDR_SIZE 8
 #define LENGTH_SIZE 2
 #define FIXED_SIZE 32

@@ -269,6 +269,8 @@ static int choose_roce(const struct vrb_address *local, const struct vrb_address
     path->use_grh = 1;
     path->sgid = *best.local;
     path->dgid = *best.remote;
+    path->sgid_at = (uint8_t)(best.local - local->gids);
+    path->dgid_at = (uint8_t)(best.remote - remote->gids);
     path->sgid_index = best.local->index;
     path->hop_limit = best.global ? HOP_LIMIT_ROUTED : HOP_LIMIT_LINK;
     path->near = best.near;
@@ -323,6 +325,8 @@ static int ib_gids(const struct vrb_address *local, const struct vrb_address *re
     }
     path->sgid = local->gids[bi];
     path->dgid = remote->gids[bj];
+    path->sgid_at = (uint8_t)bi;
+    path->dgid_at = (uint8_t)bj;
     path->sgid_index = path->sgid.index;
     return 1;
 }

@@ -27,8 +27,10 @@ struct vrb_path {
     uint8_t src_path_bits; /* IB, LMC */
     uint8_t near;          /* enum vrb_near */
     uint8_t shared;        /* both hosts have these addresses: packets may never leave */
-    uint16_t dlid;         /* IB */
-    uint16_t sgid_index;   /* in the local table */
+    uint8_t sgid_at;       /* positions of both GIDs in the two lists given */
+    uint8_t dgid_at;
+    uint16_t dlid;        /* IB */
+    uint16_t sgid_index;  /* in the local table */
     uint16_t rank, pairs; /* this is the rank'th (0: the best) of so many pairs that are possible */
     uint32_t flow_label;  /* RoCE: 20 bits, never 0, the same for both directions */
     struct vrb_gid sgid;  /* local end; type valid on RoCE */

@@ -127,6 +127,11 @@ int vrb_dgram_inherit(struct vrb_peer *peer, struct vrb_peer *old)
         return VRB_ERR_NOMEM;
     }
     peer->dgram = d;
+    peer->sure_mtu = old->sure_mtu; /* what is on its way was cut to it */
+    peer->lid = old->lid;
+    peer->moved = old->moved;
+    memcpy(peer->moved_was, old->moved_was, VRB_GID_LEN);
+    memcpy(peer->moved_to, old->moved_to, VRB_GID_LEN);
     old->dgram = NULL;
     d->peer = peer;
     d->heard = d->introduced = 0;
@@ -154,7 +159,7 @@ struct vrb_dgram *vrb_dgram_of(struct vrb_peer *peer, uint64_t now)
     d->peer = peer;
     d->token_tx = vrb_ud_token(me, you);
     d->token_rx = vrb_ud_token(you, me);
-    d->payload = vrb_dgram_payload(peer->path.mtu);
+    d->payload = vrb_dgram_payload(peer->sure_mtu);
     d->deadline = UINT64_MAX;
     vrb_list_init(&d->active_link);
     vrb_list_init(&d->stall_link);

@@ -79,6 +79,9 @@ struct vrb_dgram {
     uint8_t heard;       /* the peer knows us */
     uint8_t arrived;     /* something came from it since the last vrb_dgram_probe() */
     uint8_t introduced;  /* at least once */
+    uint8_t mtu_tries;   /* longer packets were tried so often, */
+    uint64_t mtu_next;   /* ns: and not again before that */
+    uint64_t mtu_mark;   /* the first packet that left after the last try */
     uint8_t broken;      /* numbers were given up without a word: not to be gone on with */
     int status;          /* what unfinished messages end with */
     struct vrb_buf *cur; /* message that is being cut into segments */
@@ -143,6 +146,14 @@ int vrb_dgram_waits(const struct vrb_rail *rail);
 
 /* Asks a peer that was silent since the last call for a sign of life. */
 void vrb_dgram_probe(struct vrb_peer *peer);
+
+/* Tells the peer who we are and where, in a datagram as long as a packet of MTU `length` (0: no
+ * longer than it must be). heard: the MTU of the longest that arrived from it, 0 = says nothing.
+ * ask: it is to say how long this one was. */
+void vrb_dgram_introduce(struct vrb_peer *peer, uint8_t length, uint8_t heard, int ask);
+
+/* We have another address: tells the peer, even if there is nothing else to say. */
+void vrb_dgram_moved(struct vrb_peer *peer);
 
 /* Nothing is in flight or half sent, and nothing is left to acknowledge. */
 int vrb_dgram_is_settled(struct vrb_peer *peer);

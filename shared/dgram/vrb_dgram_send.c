@@ -4,20 +4,27 @@
 
 #include "dgram/vrb_dgram.h"
 #include "peer/vrb_path.h"
+#include "peer/vrb_peer_mtu.h"
 #include "ud/vrb_ud.h"
 #include "wire/vrb_wire.h"
 
 /* Packets that leave in one go before the receive side gets a turn again. */
 #define BURST 64
 
-static void introduce(struct vrb_dgram *d)
+/* Longer packets are tried this often, the second time after so long, then twice that. An answer
+ * that comes late still counts. */
+#define MTU_TRIES 3
+#define MTU_FIRST_NS (4 * VRB_NS_PER_MS)
+
+void vrb_dgram_introduce(struct vrb_peer *peer, uint8_t length, uint8_t heard, int ask)
 {
-    struct vrb_peer *peer = d->peer;
     struct vrb_rail *rail = peer->rail;
     char detail[256];
     struct vrb_hello h = {
         .type = VRB_INTRO,
+        .flags = ask ? VRB_HELLO_NEED : 0,
         .mtu = peer->path.mtu,
+        .heard = heard,
         .src_rail = (uint8_t)rail->index,
         .dst_rail = (uint8_t)peer->remote_rail,
         .src_id = 1,
@@ -25,9 +32,38 @@ static void introduce(struct vrb_dgram *d)
         .dst_name = peer->name,
     };
 
+    /* Lost: told again with the next packet. */
+    (void)vrb_ud_hello(peer, &h, length, detail, sizeof(detail));
+}
+
+static void introduce(struct vrb_dgram *d)
+{
     d->introduced = 1;
-    (void)vrb_ud_hello(peer, &h, detail,
-                       sizeof(detail)); /* lost: told again with the next packet */
+    vrb_dgram_introduce(d->peer, 0, 0, 0);
+}
+
+/* Something longer than a packet is to leave, and longer packets may be possible: asks whether they
+ * arrive. What leaves meanwhile is cut as short as before. */
+static void try_longer(struct vrb_dgram *d, uint64_t now)
+{
+    struct vrb_peer *peer = d->peer;
+    uint8_t most = peer->pmtu.first;
+
+    if (peer->sure_mtu >= most || now < d->mtu_next ||
+        (d->mtu_tries > 0 && d->rel.tx.una <= d->mtu_mark)) {
+        return; /* a peer that has not got what left later may still get it, and answer */
+    }
+    if (d->mtu_tries == MTU_TRIES) {
+        d->mtu_next = UINT64_MAX;
+        vrb_peer_mtu_narrow(peer, peer->sure_mtu);
+        return;
+    }
+    d->mtu_next = now + (MTU_FIRST_NS << d->mtu_tries);
+    d->mtu_tries++;
+    d->mtu_mark = d->rel.tx.next_dseq;
+    for (uint8_t mtu = most; mtu > peer->sure_mtu; mtu--) {
+        vrb_dgram_introduce(peer, mtu, 0, 1);
+    }
 }
 
 void vrb_dgram_flush_sends(struct vrb_dgram *d)
@@ -226,13 +262,30 @@ void vrb_dgram_probe(struct vrb_peer *peer)
     d->arrived = 0;
 }
 
+void vrb_dgram_moved(struct vrb_peer *peer)
+{
+    struct vrb_dgram *d = peer->dgram;
+    uint64_t now = vrb_clock_ns();
+    struct vrb_buf *pkt;
+
+    d->heard = 0; /* each repeat of a packet is preceded by an INTRO until we hear again */
+    introduce(d);
+    if (vrb_rel_outstanding(&d->rel) == 0 && may_send_new(d, now)) {
+        pkt = new_packet(d, &peer->rail->dgram->part, VRB_UD_VOID);
+        if (pkt != NULL) {
+            send_new(d, pkt, now);
+        }
+    }
+    vrb_dgram_touch(d);
+}
+
 /* The next packet of the message that is being sent. Returns 0 when there is no packet buffer. */
 static int send_message_part(struct vrb_dgram *d, uint64_t now)
 {
     struct vrb_rail *rail = d->peer->rail;
     struct vrb_buf *buf = d->cur;
     uint32_t left = buf->len - d->cur_offset;
-    int whole = buf->len <= d->payload;
+    int whole = d->cur_offset == 0 && buf->len <= d->payload; /* which may grow meanwhile */
     struct vrb_buf *pkt = new_packet(d, &rail->dgram->part,
                                      !whole                            ? VRB_UD_SEGMENT
                                      : buf->kind == VRB_KIND_COALESCED ? VRB_UD_COALESCED
@@ -241,6 +294,9 @@ static int send_message_part(struct vrb_dgram *d, uint64_t now)
 
     if (pkt == NULL) {
         return 0;
+    }
+    if (!whole) {
+        try_longer(d, now);
     }
     p = vrb_packet(pkt);
     p->message = buf;
@@ -270,6 +326,9 @@ static int send_put_part(struct vrb_dgram *d, uint64_t now)
 
     if (pkt == NULL) {
         return 0;
+    }
+    if (put->size > d->payload) {
+        try_longer(d, now);
     }
     p = vrb_packet(pkt);
     p->put = put;

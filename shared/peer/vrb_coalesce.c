@@ -31,7 +31,7 @@
 /* The payload that a shared packet may have: one datagram's, while those are the way out. */
 static uint32_t shared_size(const struct vrb_peer *peer, const struct vrb_buf *buf)
 {
-    uint32_t datagram = vrb_dgram_payload(peer->path.mtu);
+    uint32_t datagram = vrb_dgram_payload(peer->sure_mtu);
 
     return !peer->up && vrb_path_has_datagrams(peer) && datagram < buf->capacity ? datagram
                                                                                  : buf->capacity;
@@ -68,7 +68,7 @@ int vrb_path_queue_copy(struct vrb_peer *peer, uint8_t tag, const void *hdr, uin
     struct vrb_buf *buf = peer->q_open;
     int coalesce =
         len <= COALESCE_MAX && (peer->up || !vrb_path_has_datagrams(peer) ||
-                                vrb_record_size(len) <= vrb_dgram_payload(peer->path.mtu));
+                                vrb_record_size(len) <= vrb_dgram_payload(peer->sure_mtu));
     uint8_t *p;
 
     if (len > rail->big.capacity) {

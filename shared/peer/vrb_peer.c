@@ -9,6 +9,8 @@
 #include "address/vrb_reach.h"
 #include "dgram/vrb_dgram.h"
 #include "peer/vrb_path.h"
+#include "peer/vrb_peer_addr.h"
+#include "peer/vrb_peer_mtu.h"
 #include "peer/vrb_retired.h"
 #include "rc/vrb_rc.h"
 #include "tcp/vrb_tcp.h"
@@ -82,6 +84,7 @@ int vrb_peer_create(struct vrb_rail *rail, uint64_t name, const char *host, uint
     peer->rail = rail;
     peer->user = user;
     peer->remote = *remote;
+    peer->lid = remote->lid;
     if (vrb_retired_return(peer, name, remote_rail) != VRB_OK) {
         vrb_map_del(&rail->by_name, vrb_peer_key(name, remote_rail));
         free(peer);
@@ -90,11 +93,13 @@ int vrb_peer_create(struct vrb_rail *rail, uint64_t name, const char *host, uint
     peer->path = path;
     peer->path.sl = rail->cfg.sl;
     peer->path.tclass = rail->cfg.tclass;
+    vrb_peer_present_path(peer);
     peer->name = name;
     peer->rank = rank;
     peer->remote_rail = remote_rail;
     peer->self = name == rail->cfg.name && remote_rail == rail->index;
     snprintf(peer->host, sizeof(peer->host), "%s", host == NULL ? "" : host);
+    vrb_peer_mtu_init(peer);
     peer->q_tail = &peer->q_head;
     peer->r_tail = &peer->r_head;
     vrb_recover_init(peer);
@@ -124,14 +129,14 @@ static void fill_ends(const struct vrb_peer *peer, struct vrb_failure *f)
         .dev = rail->port.dev,
         .port = rail->port.port,
         .qpn = peer->qp == NULL ? 0 : peer->qp->qp_num,
-        .lid = rail->address.lid,
+        .lid = rail->lid,
         .gid = peer->path.use_grh ? peer->path.sgid : (struct vrb_gid){.type = 0},
     };
     f->remote = (struct vrb_end){
         .host = peer->host,
         .rank = peer->rank,
         .qpn = peer->wireup.have_remote ? peer->wireup.remote.qpn : 0,
-        .lid = peer->remote.lid,
+        .lid = peer->lid,
         .gid = peer->path.use_grh ? peer->path.dgid : (struct vrb_gid){.type = 0},
     };
 }
@@ -181,7 +186,7 @@ void vrb_peer_local_hello(struct vrb_peer *peer, struct vrb_hello *local)
         rail->next_id = 1;
     }
     *local = (struct vrb_hello){
-        .mtu = peer->path.mtu,
+        .mtu = peer->pmtu.limit,
         .rd_in = rail->rd_in,
         .src_rail = (uint8_t)rail->index,
         .dst_rail = (uint8_t)peer->remote_rail,
@@ -291,12 +296,26 @@ static void wireup_failed(struct vrb_peer *peer)
 
 static void send_hello(struct vrb_peer *peer)
 {
+    uint8_t lengths[VRB_PMTU_SERIES_MAX] = {0};
     char detail[256];
     struct vrb_hello h;
-    int rc;
+    int n = 1, rc = VRB_OK;
 
     vrb_wireup_message(&peer->wireup, &h);
-    rc = vrb_ud_hello(peer, &h, detail, sizeof(detail));
+    h.mtu = peer->pmtu.limit;
+    if (h.type == VRB_HELLO && peer->rail->tcp == NULL) {
+        n = vrb_pmtu_lengths(&peer->pmtu, vrb_clock_ns(), peer->wireup.peer_has, lengths);
+    }
+    for (int i = 0; i < n && rc == VRB_OK; i++) {
+        struct vrb_hello part = h;
+
+        if (i < n - 1) {
+            part.flags &= (uint8_t)~VRB_HELLO_NEED;
+        } else if (n > 1) {
+            part.flags |= VRB_HELLO_LAST;
+        }
+        rc = vrb_ud_hello(peer, &part, lengths[i], detail, sizeof(detail));
+    }
     if (rc != VRB_OK && !vrb_peer_is_recovering(peer)) { /* which goes on until its time is over */
         vrb_path_fail_in_words(peer, rc, "connecting", detail);
     }
@@ -359,6 +378,7 @@ void vrb_peer_wireup(struct vrb_peer *peer, unsigned actions)
     }
     if ((actions & VRB_WU_DO_UP) && !peer->failed) {
         peer->up = 1;
+        vrb_peer_mtu_proven(peer, peer->pmtu.limit);
         vrb_list_remove(&peer->connecting_link);
         if (peer->broken) {
             recovered(peer);
@@ -390,11 +410,12 @@ void vrb_peer_reject(struct vrb_peer *peer, const struct vrb_hello *h, enum vrb_
         .dst_name = peer->name,
     };
 
-    (void)vrb_ud_hello(peer, &no, detail, sizeof(detail)); /* lost: the peer asks again */
+    (void)vrb_ud_hello(peer, &no, 0, detail, sizeof(detail)); /* lost: the peer asks again */
 }
 
-void vrb_peer_hello(struct vrb_peer *peer, const struct vrb_hello *h)
+void vrb_peer_hello(struct vrb_peer *peer, const struct vrb_hello *h, uint8_t length)
 {
+    struct vrb_hello taken = *h;
     char detail[256];
     int rc;
 
@@ -424,6 +445,9 @@ void vrb_peer_hello(struct vrb_peer *peer, const struct vrb_hello *h)
             vrb_peer_reject(peer, h, VRB_REJECT_NO_QP);
             return;
         }
+        if (!vrb_peer_mtu_takes(peer, &taken, length)) {
+            return;
+        }
         rc = prepare(peer, detail, sizeof(detail));
         if (rc != VRB_OK) {
             vrb_peer_reject(peer, h, VRB_REJECT_NO_QP);
@@ -435,8 +459,10 @@ void vrb_peer_hello(struct vrb_peer *peer, const struct vrb_hello *h)
         peer->connect_started = vrb_clock_ns();
         vrb_list_append(&peer->rail->connecting, &peer->connecting_link);
         vrb_due(peer->rail);
+    } else if (!vrb_peer_mtu_takes(peer, &taken, length)) {
+        return;
     }
-    vrb_peer_wireup(peer, vrb_wireup_on_message(&peer->wireup, vrb_clock_ns(), h));
+    vrb_peer_wireup(peer, vrb_wireup_on_message(&peer->wireup, vrb_clock_ns(), &taken));
 }
 
 int vrb_peer_timers(struct vrb_rail *rail, uint64_t now, int idle)
@@ -567,22 +593,21 @@ const char *vrb_peer_describe(const struct vrb_peer *peer, char *buf, size_t len
 {
     const struct vrb_rail *rail = peer->rail;
     const struct vrb_path *p = &peer->path;
-    uint8_t mtu = p->mtu;
+    uint8_t mtu = peer->pmtu.limit;
+    const char *narrow = mtu < p->mtu ? ", longer packets do not arrive" : "";
     struct vrb_address local = rail->address, remote = peer->remote;
     char here[96], there[96], why[128], rank[32] = "";
 
-    if (peer->wireup.have_remote && peer->wireup.remote.mtu < mtu) {
-        mtu = peer->wireup.remote.mtu;
-    }
     if (peer->rank != UINT64_MAX) {
         snprintf(rank, sizeof(rank), " rank %llu", (unsigned long long)peer->rank);
     }
-    local.lid = (uint16_t)(local.lid + p->src_path_bits); /* 0 on RoCE */
     remote.lid = p->dlid;
+    local.lid = (uint16_t)(rail->lid + p->src_path_bits);
     vrb_address_text(&local, p->use_grh ? &p->sgid : NULL, here, sizeof(here));
     vrb_address_text(&remote, p->use_grh ? &p->dgid : NULL, there, sizeof(there));
-    snprintf(buf, len, "%s port %d %s, %s -> host %s%s, %s, %s, MTU %d (%s)", rail->port.dev,
+    snprintf(buf, len, "%s port %d %s, %s -> host %s%s, %s, %s, MTU %d%s (%s)", rail->port.dev,
              rail->port.port, p->link == VRB_LINK_IB ? "InfiniBand" : "RoCE", here, peer->host,
-             rank, there, peer->up ? "RC" : "UD", 128 << mtu, vrb_reach_why(p, why, sizeof(why)));
+             rank, there, peer->up ? "RC" : "UD", 128 << mtu, narrow,
+             vrb_reach_why(p, why, sizeof(why)));
     return buf;
 }

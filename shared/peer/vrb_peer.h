@@ -16,6 +16,7 @@
 #include "rc/vrb_recover.h"
 #include "util/vrb_clock.h"
 #include "util/vrb_explain.h"
+#include "wireup/vrb_pmtu.h"
 #include "wireup/vrb_wireup.h"
 
 struct vrb_peer {
@@ -57,6 +58,7 @@ struct vrb_peer {
     struct vrb_recover recover;
     struct vrb_address remote;
     struct vrb_path path;
+    struct vrb_pmtu pmtu;
     struct ibv_ah *ah;
     struct vrb_tcp_peer *tcp; /* where it answers, when handshakes go over TCP */
     uint64_t name, rank;
@@ -68,15 +70,19 @@ struct vrb_peer {
     uint32_t rx_posted;        /* receive buffers of the per-peer queue */
     uint8_t had_ah;            /* it once had an address handle: none now is a passing trouble */
     uint8_t round;             /* which pair of addresses: see vrb_peer_addr.h */
-    uint8_t declining;         /* vrb_path_decline_reads is at work */
-    uint8_t rc_refused;        /* RC is not to be had: datagrams for good */
-    uint8_t was_up;            /* connected before */
-    uint8_t broken;            /* its QP broke, and the next one is not up yet */
-    uint8_t retired;           /* see vrb_retired.h */
-    uint8_t must;              /* an operation that only RC can do was asked for: no cap counts */
-    uint8_t self;              /* this very process and rail: its QP is connected to itself */
-    uint8_t leaving;           /* being destroyed: a failure is nobody's news */
-    uint32_t cq_reserved;      /* CQ room that they hold */
+    uint8_t sure_mtu;          /* packets of this MTU are known to arrive: see vrb_peer_mtu.h */
+    uint8_t moved;             /* one of its published GIDs has become another: */
+    uint8_t moved_was[VRB_GID_LEN], moved_to[VRB_GID_LEN];
+    uint16_t lid;         /* its LID as it is now */
+    uint8_t declining;    /* vrb_path_decline_reads is at work */
+    uint8_t rc_refused;   /* RC is not to be had: datagrams for good */
+    uint8_t was_up;       /* connected before */
+    uint8_t broken;       /* its QP broke, and the next one is not up yet */
+    uint8_t retired;      /* see vrb_retired.h */
+    uint8_t must;         /* an operation that only RC can do was asked for: no cap counts */
+    uint8_t self;         /* this very process and rail: its QP is connected to itself */
+    uint8_t leaving;      /* being destroyed: a failure is nobody's news */
+    uint32_t cq_reserved; /* CQ room that they hold */
     char host[64];
 };
 
@@ -112,8 +118,9 @@ void vrb_peer_start(struct vrb_peer *peer);
 /* Carries out what the handshake machine asked for (enum vrb_wireup_action). */
 void vrb_peer_wireup(struct vrb_peer *peer, unsigned actions);
 
-/* A HELLO or REJECT from the peer arrived, its source checked. */
-void vrb_peer_hello(struct vrb_peer *peer, const struct vrb_hello *h);
+/* A HELLO or REJECT from the peer arrived, its source checked, in a datagram as long as a packet of
+ * the MTU `length`. */
+void vrb_peer_hello(struct vrb_peer *peer, const struct vrb_hello *h, uint8_t length);
 
 /* Declines what the message h asked. */
 void vrb_peer_reject(struct vrb_peer *peer, const struct vrb_hello *h, enum vrb_reject_reason why);

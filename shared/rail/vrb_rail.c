@@ -95,6 +95,7 @@ static int open_address(struct vrb_rail *rail, char *detail, size_t len)
     vrb_net_free(&net);
     a->nonce = nonce;
     a->recv_size = rail->cfg.recv_size;
+    rail->lid = a->lid;
     tclass = vrb_query_tclass(rail->port.dev, rail->port.port);
     if (rail->cfg.tclass == 0 && tclass > 0) {
         rail->cfg.tclass = (uint8_t)tclass;

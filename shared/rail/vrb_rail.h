@@ -66,6 +66,13 @@ enum vrb_buf_class { VRB_CLS_SMALL = 0, VRB_CLS_BIG = 1, VRB_CLS_RECV = 2, VRB_C
 struct vrb_ud;
 struct vrb_dgram_rail;
 
+/* Remote addresses to which the path was found to take less than its ends say. */
+#define VRB_NARROW_MAX 64
+struct vrb_narrow {
+    uint64_t key; /* of the pair of addresses; 0 = empty */
+    uint8_t mtu;  /* enum ibv_mtu */
+};
+
 /* The work request of a packet that leaves inline, prepared when the rail is opened: address,
  * length, owner and flags are all that changes. The provider has read it when the post returns. */
 struct vrb_tx_inline {
@@ -108,7 +115,12 @@ struct vrb_rail {
     struct vrb_config cfg;
     struct vrb_callbacks cb;
     struct vrb_port port;
-    struct vrb_address address;
+    struct vrb_address address;                  /* as published: what both ends choose by */
+    uint16_t lid;                                /* as it is now */
+    uint16_t moved;                              /* bit i: gids[i] has become another one, */
+    uint8_t moved_to[VRB_MAX_GIDS][VRB_GID_LEN]; /* this one */
+    struct vrb_narrow narrow[VRB_NARROW_MAX];    /* the oldest is overwritten */
+    uint32_t narrow_n;
     int index;
     size_t rdma_user;
     void *rdma_chunks;

@@ -117,7 +117,7 @@ static int to_rtr(struct vrb_peer *peer)
     const struct vrb_hello *remote = &peer->wireup.remote;
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_RTR,
-        .path_mtu = (enum ibv_mtu)(remote->mtu < peer->path.mtu ? remote->mtu : peer->path.mtu),
+        .path_mtu = (enum ibv_mtu)peer->pmtu.limit,
         .dest_qp_num = remote->qpn,
         .rq_psn = remote->psn,
         .max_dest_rd_atomic = rail->rd_in,

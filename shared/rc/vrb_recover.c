@@ -228,6 +228,7 @@ static void renew(struct vrb_peer *peer, uint64_t now)
     }
     r->state = VRB_RECOVER_NONE;
     r->renew_at = now + RETRY_NS; /* of a peer that keeps asking */
+    vrb_pmtu_begin(&peer->pmtu);
     vrb_peer_local_hello(peer, &local);
     vrb_peer_wireup(peer, vrb_wireup_resume(&peer->wireup, now, &local));
 }

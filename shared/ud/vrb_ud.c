@@ -14,9 +14,10 @@
 #include "peer/vrb_peer_addr.h"
 #include "tcp/vrb_tcp.h"
 #include "ud/vrb_ud_hello.h"
+#include "wire/vrb_ud_wire.h"
 
 #define UD_HELLOS 32       /* handshakes in flight: as many as hello_busy has bits */
-#define UD_HELLO_SIZE 64   /* bytes of a handshake slot */
+#define UD_HELLO_SIZE 128  /* bytes of a handshake slot */
 #define UD_HELLO_RECVS 128 /* receive slots when no data comes this way */
 #define UD_SEND_DEPTH 512
 #define UD_RESERVE 64 /* send slots that data leaves alone */
@@ -58,23 +59,39 @@ static int smaller(uint32_t a, uint32_t b)
     return (int)(a < b ? a : b);
 }
 
+/* Handshakes alone have short slots: what comes behind them is zeros, which go where nobody reads.
+ */
+static int recv_sges(const struct vrb_rail *rail)
+{
+    return carries_data(rail) || rail->dev_attr.max_sge < 2 ? 1 : 2;
+}
+
+/* So do those that leave, where a device takes two pieces. */
+static uint32_t hello_size(const struct vrb_rail *rail)
+{
+    return rail->dev_attr.max_sge < 2 ? 128u << rail->address.mtu : UD_HELLO_SIZE;
+}
+
 /* Posts n (<= UD_CHAIN) receives with one call. Returns how many were taken, the first ones; fewer
  * than n: *err says why. */
 static uint32_t post_recvs(struct vrb_rail *rail, const uint32_t *slots, uint32_t n, int *err)
 {
     struct vrb_ud *ud = rail->ud;
     struct ibv_recv_wr wr[UD_CHAIN], *bad = NULL;
-    struct ibv_sge sge[UD_CHAIN];
+    struct ibv_sge sge[UD_CHAIN][2];
 
     for (uint32_t i = 0; i < n; i++) {
-        sge[i] = (struct ibv_sge){.addr = (uintptr_t)(ud->mem + (size_t)slots[i] * ud->slot_size),
-                                  .length = ud->slot_size,
-                                  .lkey = ud->mr->lkey};
+        sge[i][0] =
+            (struct ibv_sge){.addr = (uintptr_t)(ud->mem + (size_t)slots[i] * ud->slot_size),
+                             .length = ud->slot_size,
+                             .lkey = ud->mr->lkey};
+        sge[i][1] = (struct ibv_sge){
+            .addr = (uintptr_t)ud->dump, .length = 128u << rail->address.mtu, .lkey = ud->mr->lkey};
         wr[i] = (struct ibv_recv_wr){.wr_id = (uint64_t)ud->generation << 48 |
                                               (uint64_t)slots[i] << 3 | VRB_WR_UD_RECV,
                                      .next = i + 1 < n ? &wr[i + 1] : NULL,
-                                     .sg_list = &sge[i],
-                                     .num_sge = 1};
+                                     .sg_list = sge[i],
+                                     .num_sge = recv_sges(rail)};
     }
     *err = abs(ibv_post_recv(ud->qp, wr, &bad));
     return *err == 0 ? n : bad == NULL ? 0 : (uint32_t)(bad - wr);
@@ -156,8 +173,8 @@ static int make_qp(struct vrb_rail *rail)
             .qp_type = IBV_QPT_UD,
             .cap = {.max_send_wr = send_depth(rail),
                     .max_recv_wr = ud->recvs,
-                    .max_send_sge = carries_data(rail) ? 2 : 1,
-                    .max_recv_sge = 1,
+                    .max_send_sge = carries_data(rail) || rail->dev_attr.max_sge >= 2 ? 2 : 1,
+                    .max_recv_sge = (uint32_t)recv_sges(rail),
                     .max_inline_data = want},
         };
 
@@ -178,12 +195,15 @@ static int make_qp(struct vrb_rail *rail)
 static int open_memory(struct vrb_rail *rail, const char **what)
 {
     struct vrb_ud *ud = rail->ud;
-    uint32_t data = carries_data(rail) ? 128u << rail->address.mtu : 256;
+    size_t longest = (size_t)128 << rail->address.mtu;
+    uint32_t data = recv_sges(rail) == 1 ? (uint32_t)longest : 256;
+    size_t hellos;
 
     ud->recvs = recv_slots(rail);
     ud->chain = (uint32_t)smaller(UD_CHAIN, (ud->recvs + 3) / 4);
     ud->slot_size = (VRB_UD_GRH + data + 63) & ~63u;
-    ud->mem_size = (size_t)ud->recvs * ud->slot_size + UD_HELLOS * UD_HELLO_SIZE;
+    hellos = (size_t)ud->recvs * ud->slot_size;
+    ud->mem_size = hellos + UD_HELLOS * (size_t)hello_size(rail) + 2 * longest;
     ud->free_slots = calloc(ud->recvs, sizeof(*ud->free_slots));
     *what = "memory for the datagram buffers";
     ud->mem = mmap(NULL, ud->mem_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -191,6 +211,9 @@ static int open_memory(struct vrb_rail *rail, const char **what)
         ud->mem = ud->mem == MAP_FAILED ? NULL : ud->mem;
         return ENOMEM;
     }
+    ud->hellos = ud->mem + hellos;
+    ud->zeros = ud->hellos + UD_HELLOS * (size_t)hello_size(rail);
+    ud->dump = ud->zeros + longest;
     madvise(ud->mem, ud->mem_size, MADV_DONTFORK);
     *what = "registering the datagram buffers";
     ud->mr = ibv_reg_mr(rail->pd, ud->mem, ud->mem_size, IBV_ACCESS_LOCAL_WRITE);
@@ -390,18 +413,52 @@ int vrb_ud_post(struct vrb_peer *peer, struct ibv_send_wr *wr, int signal)
     return post_numbered(peer, wr, UD_HELLOS, signal);
 }
 
-int vrb_ud_hello(struct vrb_peer *peer, const struct vrb_hello *h, char *detail, size_t len)
+/* What every message tells of its sender. */
+static void sign(const struct vrb_peer *peer, struct vrb_hello *out)
+{
+    const struct vrb_rail *rail = peer->rail;
+
+    out->round = peer->round;
+    out->token = vrb_ud_token(rail->address.nonce, peer->remote.nonce);
+    out->lid = rail->lid;
+    out->has_gid = peer->path.use_grh;
+    if (out->has_gid) {
+        memcpy(out->gid, peer->path.sgid.raw, VRB_GID_LEN);
+        memcpy(out->gid_was, rail->address.gids[peer->path.sgid_at].raw, VRB_GID_LEN);
+    }
+}
+
+/* More than the message is zeros. Returns how many pieces it has. */
+static int lengthen(const struct vrb_rail *rail, struct ibv_sge sge[2], uint8_t mtu)
+{
+    const struct vrb_ud *ud = rail->ud;
+    uint32_t whole = 128u << mtu;
+
+    if (mtu == 0 || whole <= VRB_HELLO_SIZE) {
+        return 1;
+    }
+    if (rail->dev_attr.max_sge < 2) { /* the rest of a slot is zeros, too */
+        sge[0].length = whole;
+        return 1;
+    }
+    sge[1] = (struct ibv_sge){
+        .addr = (uintptr_t)ud->zeros, .length = whole - VRB_HELLO_SIZE, .lkey = ud->mr->lkey};
+    return 2;
+}
+
+int vrb_ud_hello(struct vrb_peer *peer, const struct vrb_hello *h, uint8_t mtu, char *detail,
+                 size_t len)
 {
     struct vrb_rail *rail = peer->rail;
     struct vrb_ud *ud = rail->ud;
-    struct ibv_sge sge = {.length = VRB_HELLO_SIZE};
-    struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1};
+    struct ibv_sge sge[2] = {{.length = VRB_HELLO_SIZE}};
+    struct ibv_send_wr wr = {.sg_list = sge};
     struct vrb_hello out = *h;
     unsigned slot;
     int rc;
 
-    out.round = peer->round;
     if (rail->tcp != NULL) {
+        sign(peer, &out);
         return vrb_tcp_hello(peer, &out, detail, len);
     }
     vrb_peer_unanswered(peer, vrb_clock_ns());
@@ -413,11 +470,11 @@ int vrb_ud_hello(struct vrb_peer *peer, const struct vrb_hello *h, char *detail,
         return rc;
     }
     slot = (unsigned)__builtin_ctz(~ud->hello_busy);
-    out.round = peer->round; /* another than before, if an address handle could not be made */
-    sge.lkey = ud->mr->lkey;
-    sge.addr =
-        (uintptr_t)(ud->mem + (size_t)ud->recvs * ud->slot_size + (size_t)slot * UD_HELLO_SIZE);
-    vrb_hello_put(&out, (uint8_t *)(uintptr_t)sge.addr);
+    sign(peer, &out); /* now: by another pair than before, if an address handle could not be made */
+    sge[0].lkey = ud->mr->lkey;
+    sge[0].addr = (uintptr_t)(ud->hellos + (size_t)slot * hello_size(rail));
+    vrb_hello_put(&out, (uint8_t *)(uintptr_t)sge[0].addr);
+    wr.num_sge = lengthen(rail, sge, mtu < peer->path.mtu ? mtu : peer->path.mtu);
     rc = post_numbered(peer, &wr, slot, 1);
     if (vrb_is_refusal(rc)) {
         return VRB_OK; /* like one lost on the way: the handshake repeats it */

@@ -38,8 +38,9 @@ struct vrb_ud {
     uint32_t held;       /* receive slots that are being read: callbacks may progress */
     uint32_t hello_busy; /* bit i: handshake slot i is in flight */
     struct ibv_mr *mr;
-    uint8_t *mem; /* receive slots, then handshake slots */
+    uint8_t *mem; /* receive slots, handshake slots, zeros to lengthen them, what nobody reads */
     size_t mem_size;
+    uint8_t *hellos, *zeros, *dump;
     uint32_t recvs, slot_size;
     uint32_t chain;       /* receives posted again at a time */
     uint32_t *free_slots; /* consumed receive slots, to be posted again */
@@ -76,9 +77,11 @@ static inline int vrb_ud_is_done(const struct vrb_ud *ud, uint32_t number)
     return (int32_t)(ud->completed - number) >= 0;
 }
 
-/* Sends a HELLO to the peer's UD QP. Returns VRB_OK (sent, or lost for want of a slot: like on the
+/* Sends a HELLO to the peer's UD QP, as long as a packet of that MTU (0: no longer than it must
+ * be). Fills in where we are reached. Returns VRB_OK (sent, or lost for want of a slot: like on the
  * wire), or an error that repeating cannot mend, in words. */
-int vrb_ud_hello(struct vrb_peer *peer, const struct vrb_hello *h, char *detail, size_t len);
+int vrb_ud_hello(struct vrb_peer *peer, const struct vrb_hello *h, uint8_t mtu, char *detail,
+                 size_t len);
 
 /* Completions of this QP. */
 void vrb_ud_recv(struct vrb_rail *rail, const struct ibv_wc *wc);

@@ -5,11 +5,22 @@
 #include <string.h>
 
 #include "address/vrb_ah.h"
+#include "dgram/vrb_dgram.h"
 #include "peer/vrb_peer_addr.h"
+#include "peer/vrb_peer_mtu.h"
 #include "ud/vrb_ud.h"
+#include "wire/vrb_ud_wire.h"
 
-/* A datagram must come from where the peer said that it lives. */
-static int source_matches(const struct vrb_peer *peer, const struct ibv_wc *wc, const uint8_t *grh)
+/* Only who knows what both ends published can make the token. */
+static int is_of_the_job(const struct vrb_peer *peer, const struct vrb_hello *h)
+{
+    return h->token == vrb_ud_token(peer->remote.nonce, peer->rail->address.nonce);
+}
+
+/* A datagram must come from where the peer published that it lives, or from where the message says
+ * that it lives now; whose message it is was seen from its token. h: NULL if it cannot say. */
+static int source_matches(const struct vrb_peer *peer, const struct ibv_wc *wc, const uint8_t *grh,
+                          const struct vrb_hello *h)
 {
     const struct vrb_address *r = &peer->remote;
     uint8_t raw[VRB_GID_LEN];
@@ -21,7 +32,8 @@ static int source_matches(const struct vrb_peer *peer, const struct ibv_wc *wc, 
         return 0;
     }
     if (r->link == VRB_LINK_IB && !(wc->wc_flags & IBV_WC_GRH)) {
-        return wc->slid >> r->lmc == r->lid >> r->lmc;
+        return wc->slid >> r->lmc == r->lid >> r->lmc ||
+               (h != NULL && wc->slid >> r->lmc == h->lid >> r->lmc);
     }
     if (!(wc->wc_flags & IBV_WC_GRH) || !vrb_grh_source(grh, raw)) {
         return r->link == VRB_LINK_ROCE; /* the provider shows no address: the QPN must do */
@@ -31,7 +43,7 @@ static int source_matches(const struct vrb_peer *peer, const struct ibv_wc *wc, 
             return 1;
         }
     }
-    return 0;
+    return h != NULL && h->has_gid && memcmp(raw, h->gid, VRB_GID_LEN) == 0;
 }
 
 static struct vrb_peer *hello_peer(struct vrb_rail *rail, const struct vrb_hello *h)
@@ -44,8 +56,18 @@ static struct vrb_peer *hello_peer(struct vrb_rail *rail, const struct vrb_hello
     return peer;
 }
 
+static void introduced(struct vrb_peer *peer, const struct vrb_hello *h, uint8_t length)
+{
+    if (h->heard != 0) {
+        vrb_peer_mtu_proven(peer, h->heard);
+    }
+    if (h->flags & VRB_HELLO_NEED) {
+        vrb_dgram_introduce(peer, 0, length, 0);
+    }
+}
+
 static void handle(struct vrb_rail *rail, const struct ibv_wc *wc, const uint8_t *grh,
-                   const struct vrb_hello *h)
+                   const struct vrb_hello *h, uint8_t length)
 {
     struct vrb_peer *peer;
 
@@ -55,15 +77,30 @@ static void handle(struct vrb_rail *rail, const struct ibv_wc *wc, const uint8_t
         return;
     }
     peer = hello_peer(rail, h);
-    if (peer == NULL || !source_matches(peer, wc, grh)) {
+    if (peer == NULL || !is_of_the_job(peer, h) || !source_matches(peer, wc, grh, h)) {
         rail->stats.hellos_stale++;
         return;
     }
+    vrb_peer_learn(peer, h);
     if (!vrb_peer_follow(peer, h)) {
         return; /* our own next one, by the clock, lets it follow */
     }
-    if (h->type != VRB_INTRO) { /* which has done its work: we know the peer now */
-        vrb_peer_hello(peer, h);
+    if (h->type == VRB_INTRO) {
+        introduced(peer, h, length);
+    } else {
+        vrb_peer_hello(peer, h, length);
+    }
+}
+
+/* The head of a message is the same in every version. An answer is not answered: two versions would
+ * never stop. */
+static void other_version(struct vrb_peer *peer, struct vrb_hello *h)
+{
+    if (h->type == VRB_REJECT) {
+        h->reason = VRB_REJECT_VERSION;
+        vrb_peer_hello(peer, h, 0);
+    } else {
+        vrb_peer_reject(peer, h, VRB_REJECT_VERSION);
     }
 }
 
@@ -74,12 +111,12 @@ void vrb_hello_take(struct vrb_rail *rail, const uint8_t *p, size_t len, const s
     int rc = vrb_hello_get(p, len, &h);
 
     if (rc == VRB_OK) {
-        handle(rail, wc, grh, &h);
+        handle(rail, wc, grh, &h, wc == NULL ? VRB_PMTU_MAX : vrb_pmtu_of(len));
     } else if (rc == VRB_ERR_NOTSUP) {
         struct vrb_peer *peer = vrb_peer_find(rail, h.src_name, h.src_rail);
 
-        if (peer != NULL && source_matches(peer, wc, grh)) {
-            vrb_peer_reject(peer, &h, VRB_REJECT_VERSION);
+        if (peer != NULL && source_matches(peer, wc, grh, NULL)) {
+            other_version(peer, &h);
         }
     } else {
         rail->stats.hellos_stale++;

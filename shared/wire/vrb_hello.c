@@ -14,6 +14,7 @@
 #define MAX_24 0xffffffu /* QP and packet sequence numbers have 24 bits (IBTA 9.2) */
 #define MTU_MIN 1        /* enum ibv_mtu: 256 bytes */
 #define MTU_MAX 5        /* 4096 bytes */
+#define UNICAST_LID_MAX 0xbfff
 
 void vrb_hello_put(const struct vrb_hello *h, uint8_t buf[VRB_HELLO_SIZE])
 {
@@ -39,6 +40,12 @@ void vrb_hello_put(const struct vrb_hello *h, uint8_t buf[VRB_HELLO_SIZE])
     vrb_put32(buf + 52, h->rx_seq);
     vrb_put32(buf + 56, h->src_life);
     vrb_put32(buf + 60, h->dst_life);
+    vrb_put32(buf + 64, h->token);
+    vrb_put16(buf + 68, h->lid);
+    buf[70] = h->has_gid;
+    buf[71] = h->heard;
+    memcpy(buf + 72, h->gid, VRB_HELLO_GID_LEN);
+    memcpy(buf + 88, h->gid_was, VRB_HELLO_GID_LEN);
 }
 
 /* What a connection is built from: a value that verbs or the credits would trip over is refused. */
@@ -62,11 +69,11 @@ int vrb_hello_get(const uint8_t *buf, size_t len, struct vrb_hello *h)
     h->dst_name = vrb_get64(buf + 16);
     h->src_id = vrb_get32(buf + 24);
     h->dst_id = vrb_get32(buf + 28);
+    h->type = buf[5];
     if (buf[4] != VRB_HELLO_VERSION) {
         return VRB_ERR_NOTSUP;
     }
-    h->type = buf[5];
-    h->flags = buf[6] & (VRB_HELLO_HAVE | VRB_HELLO_NEED | VRB_HELLO_MUST);
+    h->flags = buf[6] & (VRB_HELLO_HAVE | VRB_HELLO_NEED | VRB_HELLO_MUST | VRB_HELLO_LAST);
     h->reason = buf[7];
     h->qpn = vrb_get32(buf + 32);
     h->psn = vrb_get32(buf + 36);
@@ -81,7 +88,14 @@ int vrb_hello_get(const uint8_t *buf, size_t len, struct vrb_hello *h)
     h->rx_seq = vrb_get32(buf + 52);
     h->src_life = vrb_get32(buf + 56);
     h->dst_life = vrb_get32(buf + 60);
-    if (h->src_rail >= VRB_MAX_RAILS || h->dst_rail >= VRB_MAX_RAILS) {
+    h->token = vrb_get32(buf + 64);
+    h->lid = vrb_get16(buf + 68);
+    h->has_gid = buf[70];
+    h->heard = buf[71];
+    memcpy(h->gid, buf + 72, VRB_HELLO_GID_LEN);
+    memcpy(h->gid_was, buf + 88, VRB_HELLO_GID_LEN);
+    if (h->src_rail >= VRB_MAX_RAILS || h->dst_rail >= VRB_MAX_RAILS || h->heard > MTU_MAX ||
+        h->has_gid > 1 || h->lid > UNICAST_LID_MAX) {
         return VRB_ERR_MALFORMED;
     }
     if (h->type == VRB_REJECT || h->type == VRB_INTRO) {

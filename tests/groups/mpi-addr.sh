@@ -77,20 +77,101 @@ shows iwarp 'roce0 ' "the device that is served"
 job late --fault 'port.up at=1s'
 shows late 'shca0 .*LID 16' "waited for"
 
-# ---- an address goes while messages do
+# ---- the addresses say 4096 bytes, and something on the way takes less
 
-# The first host's IPv4 address becomes another, unknown to its peers: the next pair takes over.
-# changed NAME MODE
-changed() {
-    mpi_pass "$1: an address changes between messages, mode $2" --link roce \
-        --mca btl_verbs_mode "$2" --mca btl_base_verbose 20 \
-        --fault 'gid.set host=node0 dev=shca1 nth=2000 index=3 gid=::ffff:10.77.1.99' -- \
-        pingpong --max-size 16K --kinds 3 --iterations 10 --timeout $((MPI_TEST_LIMIT - 10))
-    tap_like "$TAP_OUT" 'address ::ffff:10.77.1.1 .* is gone' "$1: it was noticed in time"
-    tap_like "$TAP_OUT" 'next: GID fe80::' "$1: the next pair took over"
+# narrow NAME BYTES RULE [OPTIONS]
+narrow() {
+    local name=$1 bytes=$2 rule=$3
+    shift 3
+    mpi_pass "$name: $bytes bytes pass" --link ib --mca btl_verbs_show_map 1 --fault "$rule" \
+        --counters "$TAP_TMP/$name" "$@" -- pingpong --max-size 64K --kinds 3 \
+        --timeout $((MPI_TEST_LIMIT / 2))
+    tap_like "$TAP_OUT" "small packets arrive, those with 4096 bytes do not: the MTU differs along" \
+        "$name: the verdict in words"
+    tap_like "$TAP_OUT" "Packets of $bytes bytes are used" "$name: and what is done"
 }
-changed gidchange ud
-changed gidchange rc
+narrow narrow 1024 'path.mtu bytes=1024'
+tap_like "$TAP_OUT" 'MTU 1024, longer packets do not arrive' "narrow: the map says so"
+tap_is "$(grep -c 'small packets arrive' "$TAP_OUT")" 1 "narrow: said once"
+narrow narrow-ud 2048 'path.mtu bytes=2048' --mca btl_verbs_mode ud
+narrow narrow-auto 1024 'path.mtu bytes=1024' --mca btl_verbs_mode auto
+narrow narrow-oneway 2048 'path.mtu bytes=2048 host=node0'
+narrow narrow-otherway 2048 'path.mtu bytes=2048 host=node1'
+
+# ---- an address changes while messages do
+
+# changed NAME MODE LINK RULE [OPTIONS]
+changed() {
+    local name=$1 mode=$2 link=$3 rule=$4
+    shift 4
+    mpi_pass "$name, mode $mode" --link "$link" --mca btl_verbs_mode "$mode" \
+        --mca btl_base_verbose 20 --fault "$rule" "$@" -- \
+        pingpong --max-size 16K --kinds 3 --iterations 10 --timeout $((MPI_TEST_LIMIT - 10))
+}
+cat >"$TAP_TMP/one.ini" <<EOF
+[port 0/shca1]
+gid.* = empty
+gid.3 = v2 ::ffff:10.77.1.1/24
+[port 1/shca1]
+gid.* = empty
+gid.3 = v2 ::ffff:10.77.1.2/24
+EOF
+for mode in rc ud auto; do
+    # The only address becomes another one, unknown to the peer.
+    changed "another address" $mode roce \
+        'gid.set host=node0 dev=shca1 nth=2000 index=3 gid=::ffff:10.77.1.99' \
+        --conf "$TAP_TMP/one.ini"
+    tap_like "$TAP_OUT" 'address ::ffff:10.77.1.1 .*has become ::ffff:10.77.1.99' \
+        "another address: it was noticed, mode $mode"
+    tap_like "$TAP_OUT" 'host node0: its address is now ::ffff:10.77.1.99' \
+        "another address: the peer learnt it, mode $mode"
+    changed "another LID" $mode ib 'lid.set host=node0 dev=shca0 nth=2000 lid=0x77'
+    tap_like "$TAP_OUT" 'changed its LID from 16 to 119' "another LID: it was noticed, mode $mode"
+    tap_like "$TAP_OUT" 'host node0: its LID has changed from 16 to 119' \
+        "another LID: the peer learnt it, mode $mode"
+done
+for mode in rc ud; do
+    # It goes, and nothing is in its place: the next pair takes over.
+    changed "no address any more" $mode roce 'gid.clear host=node0 dev=shca1 nth=2000 index=3'
+    tap_like "$TAP_OUT" 'address ::ffff:10.77.1.1 .* is gone' "no address: noticed, mode $mode"
+    tap_like "$TAP_OUT" 'next: GID fe80::' "no address: the next pair took over, mode $mode"
+done
+
+# ---- quality of service: what connections and datagrams of both ends really carry
+
+# queues LINK [OPTIONS]: the queue pairs of a running job of two ranks go to $TAP_TMP/queues.
+queues() {
+    local link=$1 job
+    shift
+    : >"$TAP_TMP/queues"
+    mpi_job --link "$link" --fabric "qos-$$" --mca btl_verbs_mode auto "$@" -- \
+        pingpong --max-size 64K --kinds 3 --iterations 20 --timeout $((MPI_TEST_LIMIT / 2)) \
+        >"$TAP_OUT" 2>&1 &
+    job=$!
+    while kill -0 $job 2>/dev/null; do
+        "$BUILD/softhca-ctl" --fabric "qos-$$" queues >"$TAP_TMP/now" 2>/dev/null
+        if [ "$(grep -c 'RC  RTS' "$TAP_TMP/now")" -ge 2 ]; then
+            mv "$TAP_TMP/now" "$TAP_TMP/queues"
+            break
+        fi
+        sleep 0.05
+    done
+    wait $job
+    tap_is $? 0 "quality of service, $link: the job ends well"
+}
+carried() { # carried KIND PATTERN WHAT: both queue pairs of that kind do
+    tap_is "$(grep -cE "^qp .* $1  RTS .*$2" "$TAP_TMP/queues")" 2 "quality of service: $3"
+}
+queues roce --mca btl_verbs_traffic_class 104 --mca btl_verbs_sl 3
+for kind in RC UD; do
+    carried $kind 'sl 3 .*tclass 104 hop 64 flow 0x' "$kind, both ways: priority, class, hop limit"
+done
+tap_is "$(grep -o 'flow 0x[0-9a-f]*' "$TAP_TMP/queues" | sort -u | grep -vc '0x00000')" 1 \
+    "quality of service: one flow label, on which the UDP source port depends"
+queues ib --mca btl_verbs_sl 5
+for kind in RC UD; do
+    carried $kind 'sl 5 lid 0x1[01]' "$kind, both ways: service level"
+done
 
 # ---- in vain over verbs: another BTL carries the messages, and the reason is said once a process
 
@@ -107,6 +188,10 @@ refused apart 'one end is InfiniBand, the other RoCE' 'use ports of one kind'
 refused families '.*one has IPv4, the other IPv6' 'addresses of one family'
 refused limited2 'both ends are limited members' 'full member'
 refused partitions 'the ends use different partitions' 'partition 0x8002: choose it'
+
+mpi_fails "router: $(situation_text router)" 'different +InfiniBand +subnets' --link ib \
+    --conf "$SITUATIONS/router.ini" --mca btl_verbs_connect_timeout 2 -- \
+    pingpong --max-size 1K --kinds 1 --timeout $((MPI_TEST_LIMIT / 2))
 
 # ---- asked for, and not there
 

@@ -72,6 +72,28 @@ tap_run "a peer that stops while we only wait" 60 lives silent
 tap_run "a port that stays down" 60 lives port
 tap_run "a port that stays down, and breaks what sends" 60 breaking port
 
+# Both ports say 4096, and something between them takes less.
+narrow() {
+    local bytes=$1
+    shift
+    SOFTHCA_FAULTS="path.mtu bytes=$bytes" pair "$@"
+}
+for bytes in 2048 1024 512 256; do
+    tap_run "a path that takes $bytes bytes" 60 narrow $bytes --link ib
+done
+tap_run "... with a receive queue per peer" 60 narrow 1024 --link ib --no-srq
+for mode in ud auto; do
+    for bytes in 2048 1024; do
+        tap_run "a path that takes $bytes bytes, mode $mode" 60 narrow $bytes --link ib --mode $mode
+    done
+done
+tap_run "a peer that is slow to answer" 60 lives --link ib slow
+tap_run "a path that gets narrower" 60 lives --link ib --mode rc narrow
+narrow_lossy() {
+    SOFTHCA_SEED=7 narrow '1024; ud.drop prob=0.3' "$@"
+}
+tap_run "a path that takes 1024 bytes, handshake under loss" 60 narrow_lossy --link ib
+
 peers() {
     SOFTHCA_FABRIC=transport-$$ SOFTHCA_HOST=node0 LD_PRELOAD=$BUILD/.libs/libsofthca.so \
         "$BUILD/benchmarks/vrb_peers" "$@" >"$TAP_TMP/peers"

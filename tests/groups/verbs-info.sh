@@ -41,6 +41,21 @@ tap_like "$TAP_OUT" 'No RDMA device was found' "no device: the first line says s
 tap_run "no device: JSON" 10 "$info" --json
 tap_run "without any privilege" 10 setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs \
     "$info" --no-checks
+# A container as launchers make them: namespaces of its own, and no /sys of the host's.
+cat >"$TAP_TMP/box.sh" <<'EOF'
+mount -t tmpfs none /sys && exec "$@"
+EOF
+if unshare -rmnpf true 2>/dev/null; then
+    tap_run "in a container" 20 unshare -rmnpf bash "$TAP_TMP/box.sh" "$info"
+    tap_like "$TAP_OUT" 'No RDMA device was found' "in a container: says that it sees no device"
+    tap_run "in a container: JSON" 20 unshare -rmnpf bash "$TAP_TMP/box.sh" "$info" --json
+    SOFTHCA_FABRIC=info-box-$$ SOFTHCA_DEVS=roce SOFTHCA_HOST=node0 SOFTHCA_HOSTNAME=node0 timeout 20 \
+        unshare -rmn env LD_PRELOAD="$BUILD/.libs/libsofthca.so" "$info" >"$TAP_OUT" 2>&1
+    tap_like "$TAP_OUT" 'shca1 port 1' "in a container with a device: it is listed"
+    tap_unlike "$TAP_OUT" 'room for MTU' "... and nothing is made up of devices that it cannot see"
+else
+    tap_skip "in a container" "no user namespaces here"
+fi
 (situation_info vlan 0 --include nothere --no-checks) >"$TAP_OUT" 2>&1
 tap_like "$TAP_OUT" "'nothere' is not here" "an unknown device is named"
 tap_like "$TAP_OUT" 'no: --include does not name it' "and why the other is not used"
@@ -50,7 +65,7 @@ for wrong in '--peer /nonexistent' '--sl 16' '--pkey x' 'word' '--include a --ex
     tap_is $? 2 "wrong option: $wrong"
 done
 for bad in '' '{}' "$(printf '{\n  "published": "00112"\n}')" "$(printf '{\n  "published": "zz"\n}')" \
-    "$(printf '{\n  "published": "56524241026c0900"\n}')"; do
+    "$(printf '{\n  "published": "56524241036c0900"\n}')"; do
     printf '%s' "$bad" >"$TAP_TMP/bad.json"
     situation_info vlan 0 --peer "$TAP_TMP/bad.json" >"$TAP_OUT" 2>&1
     tap_is $? 2 "a damaged listing is refused: '$(tr '\n' ' ' <"$TAP_TMP/bad.json")'"

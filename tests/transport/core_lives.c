@@ -4,8 +4,8 @@
  *
  * Two rails of one process, like core_pair, but each message has a number, and each arrival is
  * counted. Prints TAP; exits non-zero if a case failed, 77 without a usable port.
- *   core_lives [--mode ud|auto] [--link ib|roce] [--ctl PATH] CASE...
- * CASE: down, port (both need --ctl: softhca-ctl), again, cut, restart, silent. */
+ *   core_lives [--mode rc|ud|auto] [--link ib|roce] [--ctl PATH] CASE...
+ * CASE: down, port, narrow (they need --ctl: softhca-ctl), again, cut, restart, silent, slow. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +33,7 @@ static const struct vrb_port *the_port;
 static const char *ctl;
 static int cases, failures;
 static char last_text[2048];
+static int narrow_said;
 
 static void report(int ok, const char *name)
 {
@@ -221,16 +222,54 @@ static int all_once(void)
     return ok;
 }
 
-static void set_port(const char *state)
+static void run_ctl(const char *what)
 {
     char command[512];
 
-    snprintf(command, sizeof(command), "LD_PRELOAD= %s port %s %s %s >/dev/null", ctl, state,
-             getenv("SOFTHCA_HOST"), the_port->dev);
+    snprintf(command, sizeof(command), "LD_PRELOAD= %s %s >/dev/null", ctl, what);
     if (system(command) != 0) {
         printf("# %s failed\n", command);
         exit(1);
     }
+}
+
+static void set_port(const char *state)
+{
+    char what[256];
+
+    snprintf(what, sizeof(what), "port %s %s %s", state, getenv("SOFTHCA_HOST"), the_port->dev);
+    run_ctl(what);
+}
+
+/* Somewhere on the way a link with a smaller MTU takes over. */
+static void case_narrow(void)
+{
+    start();
+    send_some(&ends[0], 50);
+    send_some(&ends[1], 50);
+    report(all_once(), "a path as wide as its ends say");
+    run_ctl("inject path.mtu bytes=1024");
+    send_some(&ends[0], 50);
+    send_some(&ends[1], 50);
+    report(all_once(), "it gets narrower: every message arrives once");
+    report(vrb_rail_stats(ends[0].rail)->recovered > 0, "over another connection");
+}
+
+/* A peer that does not look for a while has not answered, which says nothing about the path. */
+static void case_slow(void)
+{
+    start();
+    send_some(&ends[1], 20);
+    report(all_once(), "one end has heard the other");
+    for (int i = 0; i < 12; i++) {
+        uint64_t end = vrb_clock_ns() + 20 * VRB_NS_PER_MS;
+
+        send_some(&ends[0], 2);
+        while (vrb_clock_ns() < end) {
+            vrb_rail_progress(ends[0].rail);
+        }
+    }
+    report(all_once() && !narrow_said, "a slow peer is not taken for a narrow path");
 }
 
 /* The link goes down under traffic, more is sent into it, and it comes back. */
@@ -424,6 +463,7 @@ static void case_port(void)
 
 static void say(enum vrb_log_level level, const char *text)
 {
+    narrow_said |= strstr(text, "small packets arrive") != NULL;
     printf("# log %d: %s\n", level, text);
 }
 
@@ -446,7 +486,9 @@ int main(int argc, char **argv)
     while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
         switch (c) {
         case 'm':
-            cfg.mode = strcmp(optarg, "auto") == 0 ? VRB_MODE_AUTO : VRB_MODE_UD;
+            cfg.mode = strcmp(optarg, "auto") == 0 ? VRB_MODE_AUTO
+                       : strcmp(optarg, "rc") == 0 ? VRB_MODE_RC
+                                                   : VRB_MODE_UD;
             break;
         case 'l':
             link = strcmp(optarg, "ib") == 0 ? VRB_LINK_IB : VRB_LINK_ROCE;
@@ -486,6 +528,10 @@ int main(int argc, char **argv)
             case_restart();
         } else if (strcmp(argv[i], "silent") == 0) {
             case_silent();
+        } else if (strcmp(argv[i], "narrow") == 0) {
+            case_narrow();
+        } else if (strcmp(argv[i], "slow") == 0) {
+            case_slow();
         } else if (strcmp(argv[i], "port") == 0) {
             case_port();
         } else {

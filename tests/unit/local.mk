@@ -13,6 +13,7 @@ unit_tests = \
 	tests/unit/test_map \
 	tests/unit/test_net \
 	tests/unit/test_pairs \
+	tests/unit/test_pmtu \
 	tests/unit/test_reasm \
 	tests/unit/test_reliable \
 	tests/unit/test_reliable_loss \
@@ -59,6 +60,8 @@ tests_unit_test_net_SOURCES = tests/unit/test_net.c $(unit_headers)
 tests_unit_test_net_LDADD = $(unit_libs)
 tests_unit_test_pairs_SOURCES = tests/unit/test_pairs.c $(unit_headers)
 tests_unit_test_pairs_LDADD = $(unit_libs)
+tests_unit_test_pmtu_SOURCES = tests/unit/test_pmtu.c $(unit_headers)
+tests_unit_test_pmtu_LDADD = $(unit_libs)
 tests_unit_test_reasm_SOURCES = tests/unit/test_reasm.c $(unit_headers)
 tests_unit_test_reasm_LDADD = $(unit_libs)
 tests_unit_test_reliable_SOURCES = tests/unit/test_reliable.c tests/unit/reliable_fixture.h \

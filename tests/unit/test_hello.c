@@ -8,7 +8,7 @@
 
 static const struct vrb_hello good = {
     .type = VRB_HELLO,
-    .flags = VRB_HELLO_HAVE | VRB_HELLO_NEED | VRB_HELLO_MUST,
+    .flags = VRB_HELLO_HAVE | VRB_HELLO_NEED | VRB_HELLO_MUST | VRB_HELLO_LAST,
     .mtu = 3,
     .rd_in = 16,
     .src_rail = 1,
@@ -25,12 +25,18 @@ static const struct vrb_hello good = {
     .dst_life = 0x31323334,
     .src_name = 0x0102030405060708,
     .dst_name = 0xf1f2f3f4f5f6f7f8,
+    .token = 0x41424344,
+    .lid = 0x5152,
+    .heard = 4,
+    .has_gid = 1,
+    .gid = {0xfe, 0x80, [15] = 0x61},
+    .gid_was = {0x20, 0x01, [15] = 0x71},
 };
 
 static void layout(void **state)
 {
     const uint8_t wanted[VRB_HELLO_SIZE] = {
-        'V',  'R',  'B',  'H',  2,    1,    7,    0,          /* magic .. reason */
+        'V',  'R',  'B',  'H',  3,    1,    15,   0,          /* magic .. reason */
         0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01,       /* source name */
         0xf8, 0xf7, 0xf6, 0xf5, 0xf4, 0xf3, 0xf2, 0xf1,       /* destination name */
         0x44, 0x33, 0x22, 0x11, 0x88, 0x77, 0x66, 0x55,       /* ids */
@@ -38,6 +44,11 @@ static void layout(void **state)
         0x00, 0x40, 0x00, 0x00, 0x40, 0x01, 3,    16,   1, 2, /* receive size .. rails */
         0x03, 0x02, 0x30, 0x01, 0xfe, 0xff,                   /* generation, packets received */
         0x24, 0x23, 0x22, 0x21, 0x34, 0x33, 0x32, 0x31,       /* lives */
+        0x44, 0x43, 0x42, 0x41, 0x52, 0x51, 1,    4,          /* token, LID, GIDs count, heard */
+        0xfe, 0x80, 0,    0,    0,    0,    0,    0,          /* GID */
+        0,    0,    0,    0,    0,    0,    0,    0x61,       /* */
+        0x20, 0x01, 0,    0,    0,    0,    0,    0,          /* the one published */
+        0,    0,    0,    0,    0,    0,    0,    0x71,       /* */
     };
     uint8_t buf[VRB_HELLO_SIZE];
 
@@ -69,6 +80,12 @@ static void assert_same(const struct vrb_hello *a, const struct vrb_hello *b)
     assert_int_equal(a->dst_life, b->dst_life);
     assert_int_equal(a->src_name, b->src_name);
     assert_int_equal(a->dst_name, b->dst_name);
+    assert_int_equal(a->token, b->token);
+    assert_int_equal(a->lid, b->lid);
+    assert_int_equal(a->heard, b->heard);
+    assert_int_equal(a->has_gid, b->has_gid);
+    assert_memory_equal(a->gid, b->gid, sizeof(a->gid));
+    assert_memory_equal(a->gid_was, b->gid_was, sizeof(a->gid_was));
 }
 
 static int get_after_put(const struct vrb_hello *in, struct vrb_hello *out)
@@ -87,7 +104,7 @@ static void round_trip(void **state)
     for (int i = 0; i < 1000; i++) {
         struct vrb_hello h = good, out;
 
-        h.flags = (uint8_t)rng_below(&r, 8);
+        h.flags = (uint8_t)rng_below(&r, 16);
         h.mtu = (uint8_t)(1 + rng_below(&r, 5));
         h.round = (uint8_t)rng_below(&r, VRB_ROUND_MAX + 1);
         h.rd_in = (uint8_t)rng_next(&r);
@@ -105,6 +122,11 @@ static void round_trip(void **state)
         h.recv_size = 1 + (uint32_t)rng_below(&r, 1 << 30);
         h.src_name = rng_next(&r);
         h.dst_name = rng_next(&r);
+        h.token = (uint32_t)rng_next(&r);
+        h.lid = (uint16_t)rng_below(&r, 0xc000);
+        h.heard = (uint8_t)rng_below(&r, 6);
+        h.has_gid = (uint8_t)rng_below(&r, 2);
+        h.gid[3] = h.gid_was[7] = (uint8_t)rng_next(&r);
         if (rng_chance(&r, 20)) {
             h.type = VRB_REJECT;
             h.reason = (uint8_t)rng_below(&r, 6);
@@ -158,6 +180,9 @@ static void bad_values(void **state)
     BAD(dst_life, 0);
     BAD(src_rail, 8);
     BAD(dst_rail, 255);
+    BAD(lid, 0xc000);
+    BAD(heard, 6);
+    BAD(has_gid, 2);
 }
 
 static void other_version(void **state)
@@ -177,6 +202,7 @@ static void other_version(void **state)
         assert_int_equal(h.dst_name, good.dst_name);
         assert_int_equal(h.src_id, good.src_id);
         assert_int_equal(h.dst_id, good.dst_id);
+        assert_int_equal(h.type, good.type); /* an answer must not be answered */
         assert_int_equal(h.qpn, 0);
     }
     buf[0] ^= 1;
@@ -191,7 +217,7 @@ static void spare_bits_are_ignored(void **state)
 
     (void)state;
     vrb_hello_put(&good, buf);
-    buf[6] |= 0xfc;
+    buf[6] |= 0xf0;
     assert_int_equal(vrb_hello_get(buf, sizeof(buf), &h), VRB_OK);
     assert_same(&h, &good);
 }
