@@ -145,6 +145,9 @@ unsigned vrb_wireup_resume(struct vrb_wireup *w, uint64_t now, const struct vrb_
     if (w->state != VRB_WU_PAUSED) {
         return 0;
     }
+    if (local->rx_seq != w->local.rx_seq) {
+        w->stuck = 0; /* the peer's packets got through, if none of ours */
+    }
     w->local = *local;
     w->local.gen = w->want;
     w->local.src_life = life;

@@ -45,8 +45,9 @@
  *      from which its sender learns that it is behind.
  *  15. From the pause on cfg.recover_ns pass at the most until UP, or FAILED (timeout). 0: no
  *      second try, ever.
- *  16. A QP that breaks more than VRB_WU_STUCK_MAX times in a row without any work getting through
- *      meanwhile is not worth another: FAILED (stuck).
+ *  16. A QP that breaks more than VRB_WU_STUCK_MAX times in a row without anything getting through
+ *      meanwhile, in either direction, is not worth another: FAILED (stuck). An end that only
+ *      receives sends nothing but credits, which are not counted: what arrived counts for it.
  *  17. An end that starts anew has another life (the id of its first QP). Only a HELLO that names
  *      the right lives of both ends belongs to a later generation of theirs. */
 #ifndef VRB_WIREUP_H
@@ -100,7 +101,7 @@ struct vrb_wireup {
     uint8_t peer_has;     /* the peer has our data */
     uint8_t heard;        /* anything valid arrived since the start or the pause: tells a dead path
                            * from a stuck peer */
-    uint8_t stuck;        /* breaks of our QP since any of our work got through */
+    uint8_t stuck;        /* breaks of our QP since anything got through, ours or the peer's */
     uint8_t decline;      /* enum vrb_reject_reason that a FAILED machine tells */
     uint16_t want;        /* PAUSED: the generation to resume in */
     uint32_t sent;        /* HELLOs sent since the start or the pause, for the report */

@@ -363,13 +363,19 @@ static struct vrb_hello again(uint32_t id, uint16_t gen, uint32_t rx_seq, uint8_
     return m;
 }
 
-static void resume(struct vrb_wireup *w, uint64_t now, uint32_t id)
+/* rx_seq: packets that have arrived so far. */
+static void resume_after(struct vrb_wireup *w, uint64_t now, uint32_t id, uint32_t rx_seq)
 {
     struct vrb_hello local = hello_of(id);
 
-    local.rx_seq = 77;
+    local.rx_seq = rx_seq;
     assert_int_equal(vrb_wireup_resume(w, now, &local), SEND);
     assert_int_equal(w->state, VRB_WU_CONNECTING);
+}
+
+static void resume(struct vrb_wireup *w, uint64_t now, uint32_t id)
+{
+    resume_after(w, now, id, 77);
 }
 
 static void broken_and_made_again(void **state)
@@ -489,7 +495,7 @@ static void without_recovery_a_break_is_the_end(void **state)
 }
 
 /* Breaks one generation after the other; returns in which one the machine gave up. */
-static int breaks_until_stuck(uint32_t works_every, uint32_t received_every)
+static int breaks_until_stuck(uint32_t works_every, uint32_t received_every, uint32_t arrives_every)
 {
     struct vrb_wireup w;
 
@@ -504,7 +510,7 @@ static int breaks_until_stuck(uint32_t works_every, uint32_t received_every)
             assert_int_equal(w.failure, VRB_WU_FAIL_STUCK);
             return (int)gen;
         }
-        resume(&w, gen * MS, 100 + gen);
+        resume_after(&w, gen * MS, 100 + gen, arrives_every == 0 ? 0 : gen / arrives_every);
         m.dst_id = 100 + gen;
         assert_int_equal(vrb_wireup_on_message(&w, gen * MS, &m), REMOTE | SEND | UP);
     }
@@ -514,9 +520,10 @@ static int breaks_until_stuck(uint32_t works_every, uint32_t received_every)
 static void breaking_again_and_again_has_an_end(void **state)
 {
     (void)state;
-    assert_int_equal(breaks_until_stuck(0, 0), VRB_WU_STUCK_MAX + 1);
-    assert_int_equal(breaks_until_stuck(3, 0), 0);
-    assert_int_equal(breaks_until_stuck(0, 3), 0);
+    assert_int_equal(breaks_until_stuck(0, 0, 0), VRB_WU_STUCK_MAX + 1);
+    assert_int_equal(breaks_until_stuck(3, 0, 0), 0);
+    assert_int_equal(breaks_until_stuck(0, 3, 0), 0);
+    assert_int_equal(breaks_until_stuck(0, 0, 3), 0); /* an end that only receives */
 }
 
 static void odd_timers(void **state)
