@@ -31,7 +31,7 @@ struct vrb_peer {
     uint16_t flush_retire; /* slots that the VRB_WR_FLUSH in flight frees */
     int sq_room;           /* free slots of the send queue */
     int owned;             /* posted requests whose completion names a buffer or operation */
-    int signalled;         /* signalled requests in flight: CQ room that this peer holds */
+    int signalled;         /* signalled requests in flight */
     struct vrb_credit credit;
     uint16_t burst_end;  /* packets numbered below this leave at once; never above the grant */
     uint8_t holding;     /* the queue is one open packet of a burst, which could leave */
@@ -82,7 +82,7 @@ struct vrb_peer {
     uint8_t must;         /* an operation that only RC can do was asked for: no cap counts */
     uint8_t self;         /* this very process and rail: its QP is connected to itself */
     uint8_t leaving;      /* being destroyed: a failure is nobody's news */
-    uint32_t cq_reserved; /* CQ room that they hold */
+    uint32_t cq_reserved; /* CQ room that they hold, and requests up to a signalled one */
     char host[64];
 };
 

@@ -20,9 +20,10 @@ struct vrb_limits {
     int ud_cqes; /* completion queue entries that the UD QP may need */
 };
 
-/* A failing QP flushes its unsignalled requests as well: the completion queue has room for a few
- * at once. */
+/* Entries of the completion queue, in depths of a send queue, that no request counts on: one for
+ * the request that takes more than was left (rc/vrb_rc.h), the rest for markers of broken QPs. */
 #define VRB_FIT_MARGIN_QPS 4
+#define VRB_FIT_MARKER_QPS (VRB_FIT_MARGIN_QPS - 1)
 
 /* Lowers the queue depths in cfg to what the device has, and turns use_srq off where it is no use.
  * VRB_OK, or VRB_ERR_DEVICE with the limit in words when not even the shortest queues fit. */

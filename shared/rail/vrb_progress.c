@@ -98,6 +98,7 @@ static void inline_completion(struct vrb_rail *rail, const struct ibv_wc *wc, in
         peer->recover.work += (uint32_t)flush;
         vrb_path_wake(peer);
     } else {
+        vrb_rc_flushed(peer);
         (void)failed_completion(peer, wc, rail->doubt_reads ? "sending or reading" : "sending");
     }
     if (flush) {

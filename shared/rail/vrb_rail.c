@@ -21,9 +21,9 @@
 #include "util/vrb_explain.h"
 #include "wire/vrb_wire.h"
 
-/* CQ entries asked for: receives, handshakes, and signalled sends of many peers at once. A device
- * that has fewer gets fewer; posting is held back by vrb_rail.cq_room, the CQ never overruns. */
-#define CQ_SENDS 4096
+/* CQ entries asked for: receives, handshakes, and requests of many peers at once. A device that has
+ * fewer gets fewer; posting is held back by vrb_rail.cq_room, the CQ never overruns. */
+#define CQ_SENDS 8192
 #define CQ_OWN_QUEUES 32768 /* without an SRQ each peer's receives need entries too */
 
 /* Fewer shared buffers than this for want of memory, and a job of any size only collides. */

@@ -83,7 +83,7 @@ struct vrb_tx_inline {
 struct vrb_rail {
     /* Hot: every packet. */
     struct ibv_cq *cq;
-    int cq_room;         /* signalled work requests that the CQ still has room for */
+    int cq_room;         /* entries of the CQ that nothing holds yet (vrb_rc_take_slot) */
     uint32_t inline_max; /* packet bytes, header included */
     uint32_t calls;      /* progress calls */
     uint8_t due;         /* something but the CQ needs a look: see vrb_due() */
@@ -132,6 +132,7 @@ struct vrb_rail {
     struct vrb_dgram_rail *dgram; /* modes ud and auto */
     struct vrb_regions regions;   /* memory that puts over datagrams may go to */
     uint32_t rc_count;            /* RC queue pairs */
+    uint32_t markers;             /* of vrb_recover, whose completions were not polled yet */
     struct vrb_list peers;
     struct vrb_list retired; /* destroyed, but their datagram numbers go on: vrb_retired.h */
     struct vrb_list zombies; /* destroyed, but a completion might still point at them */

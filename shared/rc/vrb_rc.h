@@ -97,6 +97,12 @@ void vrb_rc_rdma_drain(struct vrb_peer *peer);
 
 /* ---- shared by the posting files ---- */
 
+/* Room in the CQ. A queue pair that breaks completes all its requests, signalled or not, and many
+ * may break at once while nobody polls (a link goes down, the program computes). So every request
+ * holds an entry: those since the last signalled one in cq_reserved, the rest in cq_room from the
+ * moment that one is posted. The last to be posted may take up to signal_every - 1 entries more
+ * than there were: that, and the markers of vrb_recover, is what VRB_FIT_MARGIN_QPS is for. */
+
 /* Takes a send queue slot: sets *flags' SIGNALED bit when due (or forced), returns how many slots
  * the completion of this request will free (0 when it is not signalled). */
 static inline uint16_t vrb_rc_take_slot(struct vrb_peer *peer, int force, unsigned *flags)
@@ -105,7 +111,7 @@ static inline uint16_t vrb_rc_take_slot(struct vrb_peer *peer, int force, unsign
     if (++peer->unsignalled >= peer->signal_every || force) {
         uint16_t n = peer->unsignalled;
         peer->unsignalled = 0;
-        peer->rail->cq_room--;
+        peer->rail->cq_room -= n;
         peer->signalled++;
         *flags |= IBV_SEND_SIGNALED;
         return n;
@@ -133,16 +139,35 @@ static inline int vrb_rc_may_send(const struct vrb_peer *peer)
  */
 static inline void vrb_rc_free_slots(struct vrb_peer *peer, uint16_t n)
 {
+    if (__builtin_expect(peer->qp == NULL, 0)) {
+        return; /* polled before the QP was destroyed, which has given all of it back */
+    }
     peer->sq_room += n;
-    peer->rail->cq_room++;
+    peer->rail->cq_room += n;
     peer->signalled--;
 }
 
-/* A request whose completion carries a buffer ended with an error: it no longer holds CQ room.
- * Slots do not matter any more, the QP is in error. */
+/* What the peer's requests hold of rail->cq_room. */
+static inline int vrb_rc_cq_held(const struct vrb_peer *peer)
+{
+    int held = (int)peer->rail->cfg.sq_depth - 1 - peer->sq_room - peer->unsignalled;
+
+    return held > 0 ? held : 0;
+}
+
+/* A request ended with an error: it had a completion of its own, signalled or not, and gives back
+ * one entry. (Some before it succeeded in silence: theirs come back when the last ones, which
+ * hold none here, are flushed too, or with the QP.) */
+static inline void vrb_rc_flushed(struct vrb_peer *peer)
+{
+    peer->rail->cq_room += vrb_rc_cq_held(peer) > 0;
+    peer->sq_room++;
+}
+
+/* The same for one whose completion carries a buffer or an operation. */
 static inline void vrb_rc_lost_slot(struct vrb_peer *peer)
 {
-    peer->rail->cq_room++;
+    vrb_rc_flushed(peer);
     peer->signalled--;
     peer->owned--;
 }
@@ -153,7 +178,7 @@ static inline void vrb_rc_return_slot(struct vrb_peer *peer, unsigned flags, uin
 {
     peer->sq_room++;
     if (flags & IBV_SEND_SIGNALED) {
-        peer->rail->cq_room++;
+        peer->rail->cq_room += n;
         peer->signalled--;
         peer->unsignalled = (uint16_t)(n - 1);
     } else {

@@ -13,6 +13,12 @@
  * that was descheduled, short beside a time slice. */
 #define MIN_RNR_TIMER 12
 
+/* Requests per signalled one at the most, and the part of the free CQ entries that the requests of
+ * one QP between two signalled ones may take (1/64: 200 QPs of the default CQ get all they want).
+ */
+#define SIGNAL_EVERY_MAX 32
+#define CQ_SHARE 64
+
 /* IBTA: 7 = for ever. A receiver that computes for minutes is not an error. */
 #define RNR_RETRY_FOREVER 7
 
@@ -69,6 +75,27 @@ static int to_init(struct vrb_peer *peer)
                   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
+/* The fewer signalled requests the better, but the unsignalled ones need entries of the CQ in case
+ * the QP breaks. Each takes a small part of what is left: the last of very many have none. */
+static void choose_signal_every(struct vrb_peer *peer)
+{
+    struct vrb_rail *rail = peer->rail;
+    int every = (int)rail->cfg.sq_depth / 4;
+
+    if (every > SIGNAL_EVERY_MAX) {
+        every = SIGNAL_EVERY_MAX;
+    }
+    if (every > 1 + rail->cq_room / CQ_SHARE) {
+        every = 1 + rail->cq_room / CQ_SHARE;
+    }
+    if (every < 1) {
+        every = 1;
+    }
+    peer->signal_every = (uint16_t)every;
+    peer->cq_reserved += (uint32_t)every - 1;
+    rail->cq_room -= every - 1;
+}
+
 int vrb_rc_qp_create(struct vrb_peer *peer, char *detail, size_t len)
 {
     struct vrb_rail *rail = peer->rail;
@@ -80,6 +107,8 @@ int vrb_rc_qp_create(struct vrb_peer *peer, char *detail, size_t len)
         return say(detail, len, "creating an RC queue pair", errno);
     }
     rail->rc_count++;
+    peer->sq_room = (int)rail->cfg.sq_depth - 1; /* one is for vrb_recover's marker */
+    peer->unsignalled = 0;
     rc = vrb_map_put(&rail->by_qpn, peer->qp->qp_num, peer);
     if (rc != VRB_OK) {
         return say(detail, len, "creating an RC queue pair", ENOMEM);
@@ -96,11 +125,6 @@ int vrb_rc_qp_create(struct vrb_peer *peer, char *detail, size_t len)
                         rail->inline_max) != VRB_OK) {
         return say(detail, len, "creating an RC queue pair", ENOMEM);
     }
-    peer->sq_room = (int)rail->cfg.sq_depth - 1; /* one is for vrb_recover's marker */
-    peer->signal_every = (uint16_t)(rail->cfg.sq_depth / 4 > 32 ? 32 : rail->cfg.sq_depth / 4);
-    if (peer->signal_every == 0) {
-        peer->signal_every = 1;
-    }
     peer->rx_batch = (rail->cfg.credits + 3) / 4;
     if (peer->rx_batch > VRB_RECV_BATCH) {
         peer->rx_batch = VRB_RECV_BATCH;
@@ -108,6 +132,7 @@ int vrb_rc_qp_create(struct vrb_peer *peer, char *detail, size_t len)
     if (vrb_rc_recv_attach(peer) != VRB_OK) {
         return say(detail, len, "posting receive buffers", errno);
     }
+    choose_signal_every(peer);
     return VRB_OK;
 }
 
@@ -189,7 +214,11 @@ void vrb_rc_qp_destroy(struct vrb_peer *peer)
     ibv_destroy_qp(peer->qp);
     rail->rc_count--;
     peer->qp = NULL;
-    rail->cq_room += peer->signalled + (int)peer->cq_reserved;
+    rail->cq_room += vrb_rc_cq_held(peer) + (int)peer->cq_reserved;
+    rail->markers -= peer->recover.marker_out;
+    peer->recover.marker_out = 0;
     peer->signalled = 0;
+    peer->unsignalled = 0;
+    peer->sq_room = (int)rail->cfg.sq_depth - 1;
     peer->cq_reserved = 0;
 }

@@ -109,7 +109,7 @@ int vrb_rc_recv_attach(struct vrb_peer *peer)
     if (rail->srq != NULL) {
         return VRB_OK;
     }
-    if (rail->cq_room < (int)n) {
+    if (rail->cq_room <= (int)n) { /* something must be left for sending */
         errno = ENOSPC;
         return VRB_ERR_NOMEM;
     }

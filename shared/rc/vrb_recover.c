@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "peer/vrb_path.h"
+#include "rail/vrb_fit.h"
 #include "rc/vrb_rc.h"
 #include "wire/vrb_wire.h"
 
@@ -55,8 +56,11 @@ static void post_marker(struct vrb_peer *peer)
                              .send_flags = IBV_SEND_SIGNALED};
     struct ibv_send_wr *bad;
 
-    if (ibv_post_send(peer->qp, &wr, &bad) == 0) {
+    if (peer->rail->markers < VRB_FIT_MARKER_QPS * peer->rail->cfg.sq_depth &&
+        ibv_post_send(peer->qp, &wr, &bad) == 0) {
         peer->recover.state = VRB_RECOVER_MARKED;
+        peer->recover.marker_out = 1;
+        peer->rail->markers++;
     }
 }
 
@@ -110,7 +114,12 @@ void vrb_recover_marked(struct vrb_rail *rail, const struct ibv_wc *wc)
 {
     struct vrb_peer *peer = vrb_map_get(&rail->by_qpn, wc->qp_num);
 
-    if (peer != NULL && peer->recover.state == VRB_RECOVER_MARKED) {
+    if (peer == NULL) {
+        return;
+    }
+    rail->markers -= peer->recover.marker_out;
+    peer->recover.marker_out = 0;
+    if (peer->recover.state == VRB_RECOVER_MARKED) {
         peer->recover.state = VRB_RECOVER_QUIET;
         peer->recover.quiet_at = vrb_clock_ns();
     }
@@ -203,7 +212,6 @@ static void retire(struct vrb_peer *peer)
         vrb_pool_put(&rail->rx, buf);
     }
     peer->rx_free_n = peer->rx_control = peer->rx_posted = 0;
-    peer->unsignalled = 0;
     peer->flushing = 0;
     peer->refused_since = peer->rx_refused_since = 0;
     vrb_credit_restart_rx(&peer->credit, peer->rx_seq);

@@ -40,6 +40,7 @@ enum vrb_recover_state {
 
 struct vrb_recover {
     uint8_t state;                      /* enum vrb_recover_state */
+    uint8_t marker_out;                 /* a marker was posted and its completion not polled yet */
     uint32_t work;                      /* operations and probes that got through, ever */
     uint32_t rx_flushed;                /* receives of the peer's own queue that came back unused */
     uint64_t quiet_at;                  /* ns */

@@ -93,6 +93,11 @@ narrow_lossy() {
     SOFTHCA_SEED=7 narrow '1024; ud.drop prob=0.3' "$@"
 }
 tap_run "a path that takes 1024 bytes, handshake under loss" 60 narrow_lossy --link ib
+crowd() {
+    SOFTHCA_FABRIC=transport-$$ SOFTHCA_HOST=node0 LD_PRELOAD=$BUILD/.libs/libsofthca.so \
+        SOFTHCA_FAULTS='rc.retry_exc min=4000' "$BUILD/tests/transport/core_crowd"
+}
+tap_run "96 connections break at once while nobody polls" 60 crowd
 
 peers() {
     SOFTHCA_FABRIC=transport-$$ SOFTHCA_HOST=node0 LD_PRELOAD=$BUILD/.libs/libsofthca.so \

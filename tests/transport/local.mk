@@ -13,6 +13,9 @@ noinst_PROGRAMS += tests/transport/core_lives
 tests_transport_core_lives_SOURCES = tests/transport/core_lives.c
 tests_transport_core_lives_LDADD = libvrb.la $(IBVERBS_LIBS)
 
+noinst_PROGRAMS += tests/transport/core_crowd
+tests_transport_core_crowd_SOURCES = tests/transport/core_crowd.c
+tests_transport_core_crowd_LDADD = libvrb.la $(IBVERBS_LIBS)
 
 # Threads that use the same rails; tests/groups/threads.sh builds it again with ThreadSanitizer.
 noinst_PROGRAMS += tests/transport/core_threads
