@@ -3,8 +3,12 @@
  *
  * The texts are in the program and not in a help file, because later series of Open MPI no longer
  * read help files of components that they do not know. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "btl_verbs.h"
 
@@ -36,6 +40,33 @@ static bool named_in(const char *list)
     return false;
 }
 
+/* True for the first process of the job on this host that says this. A device that fails fails all
+ * of them mostly, and a port that changes its LID changes it for all, but not always, so the first
+ * process cannot speak for the others: an empty file in the job's folder, which Open MPI's daemon
+ * removes with the job, tells that it has been said. Without such a folder (a process that nobody
+ * launched) everybody speaks for itself. */
+static bool first_to_say(const char *text)
+{
+    const char *folder = opal_process_info.job_session_dir;
+    uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
+    char path[4096];
+    int fd;
+
+    if (folder == NULL) {
+        return true;
+    }
+    for (const char *p = text; *p != '\0'; p++) {
+        hash = (hash ^ (uint8_t)*p) * UINT64_C(1099511628211);
+    }
+    snprintf(path, sizeof(path), "%s/btl-verbs-%016" PRIx64, folder, hash);
+    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        return errno != EEXIST;
+    }
+    close(fd);
+    return true;
+}
+
 static void sink(enum vrb_log_level level, const char *text)
 {
     const struct mca_btl_verbs_component *c = &mca_btl_verbs_component;
@@ -44,7 +75,9 @@ static void sink(enum vrb_log_level level, const char *text)
     bool mine = c->first_here || !c->host_wide;
 
     if (level <= VRB_LOG_WARN && mine && (c->asked || !c->setting_up)) {
-        mca_btl_verbs_say("%s", text);
+        if (c->host_wide || first_to_say(text)) {
+            mca_btl_verbs_say("%s", text);
+        }
     } else if (verbose >= (level == VRB_LOG_DEBUG ? VERBOSE_DEBUG : VERBOSE_INFO)) {
         opal_output(opal_btl_base_framework.framework_output, "btl:verbs: %s", text);
     }
