@@ -45,7 +45,8 @@ mpi_pass "registration fails now and then, remapped memory" \
 # --- limits of the device and of locked memory ------------------------------------------------
 
 mpi_fails "no completion queue" 'verbs.*(CQ|completion queue).*(ENOMEM|[Mm]emory)' \
-    --fault 'create_cq.fail' -- pingpong --size 8
+    --fault 'create_cq.fail' --ranks 4 -- pingpong --size 8
+tap_is "$(grep -c 'cannot be used' "$TAP_OUT")" 2 "no completion queue: each host says so once"
 mpi_fails "no queue pair at all" 'verbs.*(QP|queue pair).*(ENOMEM|[Mm]emory)' \
     --fault 'create_qp.fail' -- pingpong --size 8
 mpi_fails "no RC queue pair" '(QP|queue pair).*(ENOMEM|[Mm]emory)' \
@@ -186,6 +187,13 @@ mpi_fails "a fault rule that does not exist" "'nonsense': no such fault point" -
     -- pingpong --size 8
 mpi_fails "a configuration that is not there" 'cannot read the configuration' --conf /nonexistent \
     -- pingpong --size 8
+printf '[limits\nmax_qp = many\n' >"$TAP_TMP/garbage.ini"
+mpi_fails "a configuration that is garbage" 'garbage.ini:1: a section needs' \
+    --conf "$TAP_TMP/garbage.ini" -- pingpong --size 8
+# By hand nothing looks at it before the launcher's daemons, whose words are lost.
+mpi_pass "the same, past the check: the job says so" --env SOFTHCA_CONF="$TAP_TMP/garbage.ini" \
+    -- pingpong --iterations 1 --max-size 10K
+tap_is "$(grep -c 'garbage.ini:1: a section needs' "$TAP_OUT")" 1 "the same, past the check: once"
 
 # --- silence -----------------------------------------------------------------------------------
 

@@ -182,6 +182,7 @@ _vrb_mpirun() {
     [ $softhca -eq 0 ] || [ -e "$lib" ] || _vrb_die "no $lib: build first (make)"
     # The launcher's daemons meet a mistake first, and nobody reads what they say of it.
     [ -z "$conf" ] || [ -r "$conf" ] || _vrb_die "cannot read the configuration $conf"
+    [ -z "$conf" ] || [ ! -x "$ctl" ] || "$ctl" conf check "$conf" || exit 2
     [ -z "$fault" ] || [ ! -x "$ctl" ] || "$ctl" inject check "$fault" || exit 2
 
     run=vrb-$$-$BASHPID-$RANDOM

@@ -175,7 +175,7 @@ static void enter(struct shca_conf *p, char *section)
 
 static void assign(struct shca_conf *p, const char *key, const char *v)
 {
-    const struct sm_host *h = &shca.seg->hosts[p->host];
+    const struct sm_host *h = p->dry ? NULL : &shca.seg->hosts[p->host];
     struct sm_limits scratch;
 
     switch (p->s.kind) {
@@ -200,7 +200,7 @@ static void assign(struct shca_conf *p, const char *key, const char *v)
         if (p->dry && !shca_conf_limit(p, &scratch, key, v)) {
             shca_conf_complain(p, "unknown limit", key);
         }
-        for (uint32_t i = 0; !p->dry && i < h->ndevs; i++) {
+        for (uint32_t i = 0; h && i < h->ndevs; i++) {
             shca_conf_limit(p, &shca.seg->devs[h->devs[i]].lim, key, v);
         }
         break;

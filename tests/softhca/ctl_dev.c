@@ -160,6 +160,7 @@ SHCA_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *ibdev)
     ctx->v.context.num_comp_vectors = (int)ctx->sm->lim.comp_vectors;
     pthread_mutex_init(&ctx->v.context.mutex, NULL);
     shca.ctxs[i] = ctx;
+    shca_conf_remind();
     return &ctx->v.context;
 }
 

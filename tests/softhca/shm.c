@@ -127,30 +127,75 @@ int shca_lock_dir(bool make)
     }
 }
 
+/* Reads a configuration into SM_CONF_LEN bytes. 0 or an errno, which has been said. */
+static int read_conf(const char *path, char *text)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t n = 0;
+    ssize_t r = 0;
+
+    while (fd >= 0 && n < SM_CONF_LEN - 1 && (r = read(fd, text + n, SM_CONF_LEN - 1 - n)) > 0) {
+        n += (size_t)r;
+    }
+    if (fd < 0 || r < 0) {
+        int err = errno;
+
+        shca_log("SOFTHCA_CONF: %s: %s", path, strerror(err));
+        if (fd >= 0) {
+            close(fd);
+        }
+        return err;
+    }
+    close(fd);
+    text[n] = '\0';
+    if (n == SM_CONF_LEN - 1) {
+        shca_log("SOFTHCA_CONF: %s: only the first %d bytes count", path, SM_CONF_LEN - 1);
+    }
+    if (memchr(text, 0, n) != NULL) {
+        shca_log("SOFTHCA_CONF: %s: not a text", path);
+        return EINVAL;
+    }
+    return 0;
+}
+
+static bool said_here; /* this process made the fabric and found mistakes */
+
 static void load_conf(struct sm_seg *s)
 {
     const char *path = getenv("SOFTHCA_CONF");
-    int fd = path && *path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    size_t n = 0;
-    ssize_t r;
 
     if (!path || !*path) {
         return;
     }
-    if (fd < 0) {
-        shca_log("SOFTHCA_CONF: %s: %s", path, strerror(errno));
-        return;
-    }
-    while (n < SM_CONF_LEN - 1 && (r = read(fd, s->conf + n, SM_CONF_LEN - 1 - n)) > 0) {
-        n += (size_t)r;
-    }
-    close(fd);
-    s->conf[n] = '\0';
-    if (n == SM_CONF_LEN - 1) {
-        shca_log("SOFTHCA_CONF: %s: only the first %d bytes count", path, SM_CONF_LEN - 1);
-    }
     snprintf(s->conf_path, sizeof(s->conf_path), "%s", path);
-    shca_conf_check(s->conf, path);
+    if (read_conf(path, s->conf) != 0 || shca_conf_check(s->conf, path) != 0) {
+        atomic_store(&s->conf_bad, 1);
+        said_here = true;
+    }
+}
+
+int shca_conf_check_file(const char *path)
+{
+    char *text = calloc(1, SM_CONF_LEN);
+    int rc = text ? read_conf(path, text) : ENOMEM;
+
+    if (!rc) {
+        rc = shca_conf_check(text, path);
+    }
+    free(text);
+    return rc;
+}
+
+/* What a launcher's daemon says of a mistake is read by nobody: whoever uses a device first says it
+ * once more. */
+void shca_conf_remind(void)
+{
+    if (atomic_load(&shca.seg->conf_bad) && atomic_exchange(&shca.seg->conf_bad, 0) != 0 &&
+        !said_here) {
+        shca_log("%s: could not be read as a whole; what is wrong was ignored",
+                 shca.seg->conf_path);
+        shca_conf_check(shca.seg->conf, shca.seg->conf_path);
+    }
 }
 
 static int map_seg(int fd, uint64_t size)

@@ -348,6 +348,7 @@ struct sm_seg {
     uint64_t free_list[SM_SIZE_CLASSES]; /* offsets, by power of two */
     sm_lock atomic_lock;                 /* serialises atomics on one fabric */
     struct shca_fault_shared faults;
+    _Atomic uint32_t conf_bad; /* the configuration has mistakes that nobody may have seen */
     char conf_path[256];
     char conf[SM_CONF_LEN];
     struct sm_host hosts[SM_MAX_HOSTS];

@@ -278,6 +278,10 @@ int shca_set_fatal(uint32_t dev_idx);
 void shca_conf_host(uint32_t host_idx);
 /* Checks a text; prints `file:line: message` for what it does not understand. 0 or EINVAL. */
 int shca_conf_check(const char *text, const char *name);
+/* The same for a file; without a fabric. 0 or an errno, and then it is said what is wrong. */
+int shca_conf_check_file(const char *path);
+/* Repeats what is wrong with the fabric's configuration, once. */
+void shca_conf_remind(void);
 /* Index that the configuration gives a host name, or -1. */
 int shca_conf_host_index(const char *name);
 

@@ -26,6 +26,7 @@ static const char usage_text[] =
     "  inject list                             the points that rules can name\n"
     "  inject check RULES                      is that what SOFTHCA_FAULTS may hold?\n"
     "  inject clear [RULE-NUMBER]              removes one rule or all\n"
+    "  conf check FILE                         is that what SOFTHCA_CONF may name?\n"
     "  keep on|off                             whether the fabric outlives its last process\n"
     "  reap                                    frees what dead processes left; an unused fabric "
     "goes\n"
@@ -373,6 +374,9 @@ int main(int argc, char **argv)
     }
     if (strcmp(cmd, "inject") == 0 && argc == 3 && strcmp(argv[1], "check") == 0) {
         return check_rules(argv[2]);
+    }
+    if (strcmp(cmd, "conf") == 0 && argc == 3 && strcmp(argv[1], "check") == 0) {
+        return shca_conf_check_file(argv[2]) != 0;
     }
     rc = shca_attach_observer(fabric);
     if (rc) {
