@@ -116,6 +116,7 @@ mpi_all() {
     mpi_counted tx_coalesced "$what: small messages to a busy queue shared packets"
     _mpi_case "$what" 1 datatypes
     _mpi_case "$what" 1 nullself
+    _mpi_case "$what" 1 corners
     _mpi_case "$what" 12 random
     _mpi_case "$what" 1 readonly
     _mpi_case "$what" 4 remap

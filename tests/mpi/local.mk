@@ -6,6 +6,7 @@ noinst_HEADERS += tests/mpi/check.h tests/mpi/counters.h tests/mpi/sizes.h
 
 noinst_PROGRAMS += \
 	tests/mpi/collectives \
+	tests/mpi/corners \
 	tests/mpi/datatypes \
 	tests/mpi/flood \
 	tests/mpi/forking \
@@ -33,6 +34,10 @@ VRB_MPITEST_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
 tests_mpi_collectives_SOURCES = tests/mpi/collectives.c
 tests_mpi_collectives_CPPFLAGS = $(VRB_MPITEST_CPPFLAGS)
 tests_mpi_collectives_LDADD = $(MPI_LIBS)
+
+tests_mpi_corners_SOURCES = tests/mpi/corners.c
+tests_mpi_corners_CPPFLAGS = $(VRB_MPITEST_CPPFLAGS)
+tests_mpi_corners_LDADD = $(MPI_LIBS)
 
 tests_mpi_datatypes_SOURCES = tests/mpi/datatypes.c
 tests_mpi_datatypes_CPPFLAGS = $(VRB_MPITEST_CPPFLAGS)
