@@ -378,6 +378,7 @@ void vrb_peer_wireup(struct vrb_peer *peer, unsigned actions)
     }
     if ((actions & VRB_WU_DO_UP) && !peer->failed) {
         peer->up = 1;
+        peer->left = 0;
         vrb_peer_mtu_proven(peer, peer->pmtu.limit);
         vrb_list_remove(&peer->connecting_link);
         if (peer->broken) {
@@ -498,9 +499,9 @@ void vrb_peer_probe(struct vrb_rail *rail)
 
         next = l->next;
         if (peer->rx_seq == peer->probe_seq) {
-            if (peer->up) {
+            if (peer->up && !peer->left) {
                 vrb_rc_probe(peer);
-            } else {
+            } else if (!peer->up) {
                 vrb_dgram_probe(peer);
             }
             if (!vrb_list_linked(next) && next != &rail->peers) {

@@ -81,6 +81,8 @@ struct vrb_peer {
     uint8_t retired;      /* see vrb_retired.h */
     uint8_t must;         /* an operation that only RC can do was asked for: no cap counts */
     uint8_t self;         /* this very process and rail: its QP is connected to itself */
+    uint8_t left;         /* its end of the connection said that it was going */
+    uint8_t said_leaving; /* and ours did */
     uint8_t leaving;      /* being destroyed: a failure is nobody's news */
     uint32_t cq_reserved; /* CQ room that they hold, and requests up to a signalled one */
     char host[64];

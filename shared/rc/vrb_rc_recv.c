@@ -274,6 +274,7 @@ static __attribute__((noinline)) void recv_other(struct vrb_rail *rail, struct v
     }
     granted(peer, h.grant);
     if (h.kind == VRB_KIND_CREDIT) {
+        peer->left |= h.tag == VRB_TAG_LEAVING;
         consumed(rail, peer, buf, 1);
         return;
     }

@@ -322,7 +322,8 @@ static int post_credit(struct vrb_peer *peer, enum vrb_wr_kind kind)
         sge.lkey = buf->lkey;
         wr.send_flags = 0;
     }
-    vrb_hdr_put(hdr, VRB_KIND_CREDIT, 0, vrb_credit_tell(&peer->credit), peer->tx_seq);
+    vrb_hdr_put(hdr, VRB_KIND_CREDIT, peer->leaving ? VRB_TAG_LEAVING : 0,
+                vrb_credit_tell(&peer->credit), peer->tx_seq);
     n = vrb_rc_take_slot(peer, buf != NULL || kind == VRB_WR_FLUSH, &wr.send_flags);
     if (buf != NULL) { /* its memory is read later: it belongs to the request */
         buf->retire = n;
@@ -414,8 +415,13 @@ int vrb_rc_flush(struct vrb_peer *peer)
     if (!peer->up) {
         return !vrb_peer_is_recovering(peer);
     }
-    if (peer->unsignalled > 0 && !peer->flushing && vrb_rc_can_post(peer)) {
-        post_credit(peer, VRB_WR_FLUSH);
+    if (peer->left) {
+        return 1; /* it waits for nothing more, and may not be there to acknowledge it */
     }
-    return peer->failed || (peer->unsignalled == 0 && peer->signalled == 0);
+    if ((peer->unsignalled > 0 || (peer->leaving && !peer->said_leaving)) && !peer->flushing &&
+        vrb_rc_can_post(peer) && post_credit(peer, VRB_WR_FLUSH) == VRB_OK) {
+        peer->said_leaving = peer->leaving;
+    }
+    return peer->failed ||
+           (peer->unsignalled == 0 && peer->signalled == 0 && peer->said_leaving == peer->leaving);
 }

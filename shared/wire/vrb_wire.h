@@ -9,7 +9,8 @@
  *   +------+------+-----------+--------------------+----------------
  *
  * v (high nibble): VRB_WIRE_VERSION. kd (low nibble): enum vrb_kind.
- * tag: upper layer's tag (DATA), else 0.
+ * tag: upper layer's tag (DATA); VRB_TAG_LEAVING in the last CREDIT packet of an end that drops its
+ *   peer in good order, so that its silence is not taken for a failure; else 0.
  * grant: absolute credit count modulo 2^16: the receiver of this packet may send packets numbered
  *   below it (see rc/vrb_credit.h).
  * seq: the sender's per-peer packet number modulo 2^32; CREDIT packets carry the number that the
@@ -31,6 +32,7 @@
 #define VRB_HDR_SIZE 8
 #define VRB_RECORD_HDR_SIZE 8
 #define VRB_RECORD_MAX_LEN 65535
+#define VRB_TAG_LEAVING 1 /* of a CREDIT packet */
 
 enum vrb_kind {
     VRB_KIND_DATA = 1,

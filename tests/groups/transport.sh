@@ -70,6 +70,7 @@ for link in ib roce; do
 done
 tap_run "a peer that stops while we only wait" 60 lives silent
 tap_run "a port that stays down" 60 lives port
+tap_run "a peer that leaves, and one that is just gone" 60 lives --mode rc left
 tap_run "a port that stays down, and breaks what sends" 60 breaking port
 
 # Both ports say 4096, and something between them takes less.

@@ -5,7 +5,8 @@
  * Two rails of one process, like core_pair, but each message has a number, and each arrival is
  * counted. Prints TAP; exits non-zero if a case failed, 77 without a usable port.
  *   core_lives [--mode rc|ud|auto] [--link ib|roce] [--ctl PATH] CASE...
- * CASE: down, port, narrow (they need --ctl: softhca-ctl), again, cut, restart, silent, slow. */
+ * CASE: down, port, narrow (they need --ctl: softhca-ctl), again, cut, restart, silent, slow, left.
+ */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -438,6 +439,37 @@ static void case_silent(void)
     close_both();
 }
 
+/* The other process ends while this one has nothing to say to it: who left in good order has not
+ * failed (a spawned process that is done), who just went has. */
+static void case_left(void)
+{
+    for (int in_order = 1; in_order >= 0; in_order--) {
+        double took;
+
+        close_both();
+        cfg.keepalive = 1;
+        cfg.recover_timeout = 1;
+        cfg.ib_timeout = 8;
+        start();
+        send_some(&ends[0], 20);
+        send_some(&ends[1], 20);
+        report(all_once(), "both ends talk");
+        drop_peer(&ends[1], in_order ? 1000 : 0);
+        vrb_rail_close(ends[1].rail, 0);
+        ends[1].rail = NULL;
+        progress_for(5000);
+        if (in_order) {
+            report(ends[0].failed == 0, "a peer that left in good order is not missed");
+            send_some(&ends[0], 1);
+        }
+        took = wait_for_failure();
+        printf("# after %.1f s\n", took);
+        report(ends[0].failed == 1,
+               in_order ? "until something is sent to it" : "one that is gone is");
+    }
+    close_both();
+}
+
 /* The port goes down for good. */
 static void case_port(void)
 {
@@ -532,6 +564,8 @@ int main(int argc, char **argv)
             case_narrow();
         } else if (strcmp(argv[i], "slow") == 0) {
             case_slow();
+        } else if (strcmp(argv[i], "left") == 0) {
+            case_left();
         } else if (strcmp(argv[i], "port") == 0) {
             case_port();
         } else {
