@@ -5,6 +5,8 @@
 
 EXTRA_DIST += contrib
 
+include contrib/packages.mk
+
 MODULE_NAME = $(PACKAGE_VERSION)-ompi$(OMPI_SERIES)
 MODULE_EDIT = $(SED) \
 	-e 's|@VERSION[@]|$(PACKAGE_VERSION)|g' -e 's|@OMPI_SERIES[@]|$(OMPI_SERIES)|g' \
@@ -23,6 +25,9 @@ MODULE_EDIT += -e 's|@QUIET_TCL[@]||' -e 's|@QUIET_LUA[@]||'
 else
 MODULE_EDIT += -e '/@QUIET_/d'
 endif
+
+# Of a prefix that the system shares, unloading the module would take bin out of PATH.
+MODULE_EDIT += $(if $(filter /usr /usr/local,$(prefix)),-e '/@OWN_BIN@/d',-e 's|@OWN_BIN[@]||')
 
 if VRB_MODULEFILES
 install-data-local:

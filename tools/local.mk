@@ -2,12 +2,21 @@
 
 EXTRA_DIST += \
 	tools/build.sh tools/check-style.sh tools/install-packages.sh tools/into-ompi-tree tools/ompi-tree \
-	tools/packages.txt
+	tools/md2man.py tools/packages.txt
 
 # What users run.
 bin_PROGRAMS += tools/verbs_info
-dist_man_MANS = tools/verbs_info.1
+dist_man_MANS = tools/verbs_info.1 docs/mca_btl_verbs.7
 noinst_HEADERS += tools/info.h
 tools_verbs_info_SOURCES = tools/verbs_info.c tools/verbs_info_check.c tools/verbs_info_dcb.c \
 	tools/verbs_info_json.c tools/verbs_info_peer.c tools/verbs_info_text.c
 tools_verbs_info_LDADD = libvrb.la $(IBVERBS_LIBS)
+
+# The man page of the parameters is the page of docs/ in another form, kept in the repository so that
+# building needs no Python. The group style tells when it is out of date.
+man:
+	$(srcdir)/tools/md2man.py mca_btl_verbs 7 "Open MPI" \
+	    "native RDMA transport of Open MPI over InfiniBand and RoCEv2" \
+	    <$(srcdir)/docs/parameters.md >$(srcdir)/docs/mca_btl_verbs.7.new
+	mv $(srcdir)/docs/mca_btl_verbs.7.new $(srcdir)/docs/mca_btl_verbs.7
+.PHONY: man
