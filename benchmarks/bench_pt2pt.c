@@ -71,7 +71,7 @@ static const struct bench_column rate_columns[] = {{"MB/s", "bandwidth_mbps", 0}
                                                    {"P50 Messages/s", "p50_messages_per_s", 1},
                                                    {"Min (MB/s)", "min_mbps", 1},
                                                    {"Max (MB/s)", "max_mbps", 1},
-                                                   {NULL}};
+                                                   {NULL, NULL, 0}};
 
 #define COMMON \
     .max = 4U << 20, .min_ranks = 2, .open = open_pairs, .work = work, .close = close_pairs
