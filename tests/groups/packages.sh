@@ -40,7 +40,7 @@ if tap_have dpkg-buildpackage dh; then
     done
     tap_unlike "$TAP_TMP/list" '\.la$|libsofthca|vrb_pingpong' "it has nothing that only tests need"
     dpkg-deb -f "${deb:-/dev/null}" Depends >"$TAP_TMP/depends"
-    tap_like "$TAP_TMP/depends" "libopenmpi[0-9]+[^,]*\\(>= ${series//./\\.}\\)" "it needs Open MPI $series"
+    tap_like "$TAP_TMP/depends" "libopenmpi[0-9]+[^,]*\\(>= ${series//./\\.}[.)]" "it needs Open MPI $series"
     tap_like "$TAP_TMP/depends" "libopenmpi[0-9]+[^,]*\\(<< " "and no later series"
     if tap_have lintian; then
         lintian --allow-root "$TAP_TMP"/one/deb/*.changes >"$TAP_TMP/lintian" 2>&1

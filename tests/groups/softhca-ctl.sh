@@ -42,6 +42,7 @@ tap_like "$TAP_OUT" 'port 1 +Ethernet +ACTIVE' "the ports"
 tap_like "$TAP_OUT" 'gid +3 +::ffff:10\.77\.1\.1 +RoCE v2' "the GIDs"
 tap_run "inject check takes good rules" 10 "$ctl" inject check 'ud.drop prob=0.2; rc.rnr every=50'
 tap_fails "inject check refuses bad ones" 10 "$ctl" inject check 'ud.drop prob=0.2; nonsense'
+tap_like "$TAP_OUT" "'nonsense'" "and names them"
 printf '[limits]\nmax_cqe = 200\n' >"$TAP_TMP/good.ini"
 tap_run "conf check takes a good configuration" 10 "$ctl" conf check "$TAP_TMP/good.ini"
 printf '[limits]\nmax_cqe = many\n' >"$TAP_TMP/bad.ini"
@@ -49,7 +50,6 @@ tap_fails "conf check refuses a bad one" 10 "$ctl" conf check "$TAP_TMP/bad.ini"
 tap_like "$TAP_OUT" 'bad.ini:2: ' "... and names the line"
 head -c 3000 /dev/zero >"$TAP_TMP/bad.ini"
 tap_fails "conf check refuses what is not a text" 10 "$ctl" conf check "$TAP_TMP/bad.ini"
-tap_like "$TAP_OUT" "'nonsense'" "and names them"
 tap_run "list" 10 "$ctl" list
 tap_like "$TAP_OUT" "^ctl-$$\$" "lists the fabric"
 
