@@ -102,14 +102,6 @@ struct sim {
     uint32_t loss, sent;
 };
 
-#define CHECK(s, cond)                                                                    \
-    do {                                                                                  \
-        if (!(cond)) {                                                                    \
-            fail_msg("%s, seed %llu, time %llu ns", #cond, (unsigned long long)(s)->seed, \
-                     (unsigned long long)(s)->now);                                       \
-        }                                                                                 \
-    } while (0)
-
 static struct vrb_hello own(struct end *e)
 {
     e->id++;

@@ -66,14 +66,6 @@ struct sim {
     uint64_t replayed, generations;
 };
 
-#define CHECK(s, cond)                                                                    \
-    do {                                                                                  \
-        if (!(cond)) {                                                                    \
-            fail_msg("%s, seed %llu, time %llu ns", #cond, (unsigned long long)(s)->seed, \
-                     (unsigned long long)(s)->now);                                       \
-        }                                                                                 \
-    } while (0)
-
 static struct event *add(struct sim *s, enum kind kind, int to, uint64_t at)
 {
     struct event *e = &s->event[s->events];

@@ -44,14 +44,6 @@ struct sim {
     int may_fail;       /* an end restarts or gives up in this run */
 };
 
-#define CHECK(s, cond)                                                                    \
-    do {                                                                                  \
-        if (!(cond)) {                                                                    \
-            fail_msg("%s, seed %llu, time %llu ns", #cond, (unsigned long long)(s)->seed, \
-                     (unsigned long long)(s)->now);                                       \
-        }                                                                                 \
-    } while (0)
-
 static void init_end(struct sim *s, int i, uint32_t id, uint64_t timeout)
 {
     struct vrb_wireup_config cfg = {.first_ns = 20 * MS, .max_ns = 1 * SEC, .timeout_ns = timeout};

@@ -53,4 +53,13 @@ static inline uint8_t *exact_copy(const void *data, size_t len)
     return copy;
 }
 
+/* Of a simulation s with a seed and a time: what failed names the run that repeats it. */
+#define CHECK(s, cond)                                                                    \
+    do {                                                                                  \
+        if (!(cond)) {                                                                    \
+            fail_msg("%s, seed %llu, time %llu ns", #cond, (unsigned long long)(s)->seed, \
+                     (unsigned long long)(s)->now);                                       \
+        }                                                                                 \
+    } while (0)
+
 #endif
