@@ -46,9 +46,11 @@ static int has_gid(const struct vrb_address *a, const struct vrb_gid *gid)
     return 0;
 }
 
-/* Two processes on one port publish the same GIDs. */
-static int same_port(const struct vrb_address *a, const struct vrb_address *b)
+int vrb_choose_one_port(const struct vrb_address *a, const struct vrb_address *b)
 {
+    if (a->link != b->link || a->lid != b->lid) {
+        return 0;
+    }
     for (int i = 0; i < a->num_gids; i++) {
         if (!has_gid(b, &a->gids[i])) {
             return 0;
@@ -254,7 +256,7 @@ static int choose_roce(const struct vrb_address *local, const struct vrb_address
 {
     struct search s = {.local = local,
                        .remote = remote,
-                       .one_port = same_port(local, remote),
+                       .one_port = vrb_choose_one_port(local, remote),
                        .local_low = local->nonce < remote->nonce,
                        .miss = MISS_KIND};
     struct pair best = {.local = NULL}, before;

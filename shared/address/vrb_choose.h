@@ -55,6 +55,9 @@ struct vrb_path {
 int vrb_choose(const struct vrb_address *local, const struct vrb_address *remote,
                struct vrb_path *path, const char **why);
 
+/* Two processes on one port: it publishes the same for both. */
+int vrb_choose_one_port(const struct vrb_address *a, const struct vrb_address *b);
+
 /* The n-th best path (0: the one above), for when a better one cannot be used after all. InfiniBand
  * has a second one: with a GRH that nobody asked for. VRB_ERR_UNREACH beyond the last. */
 int vrb_choose_nth(const struct vrb_address *local, const struct vrb_address *remote, int n,

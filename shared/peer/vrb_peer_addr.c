@@ -34,11 +34,39 @@ static void drop_ah(struct vrb_peer *peer)
     }
 }
 
+/* A peer on our own port moves with it, without a word: what it would send to tell us goes to where
+ * neither of us is any more. */
+static int is_on_our_port(const struct vrb_peer *peer)
+{
+    return vrb_choose_one_port(&peer->rail->address, &peer->remote);
+}
+
+/* Where that peer's published address is now: ours has become the same. */
+static void follow_our_port(struct vrb_peer *peer)
+{
+    const struct vrb_rail *rail = peer->rail;
+    const struct vrb_gid *was = &peer->remote.gids[peer->path.dgid_at];
+
+    peer->lid = rail->lid;
+    for (int i = 0; peer->path.use_grh && i < rail->address.num_gids; i++) {
+        const struct vrb_gid *g = &rail->address.gids[i];
+
+        if (g->type == was->type && memcmp(g->raw, was->raw, VRB_GID_LEN) == 0) {
+            memcpy(peer->path.dgid.raw, rail->moved >> i & 1 ? rail->moved_to[i] : g->raw,
+                   VRB_GID_LEN);
+        }
+    }
+}
+
 void vrb_peer_present_path(struct vrb_peer *peer)
 {
     const struct vrb_rail *rail = peer->rail;
     struct vrb_path *path = &peer->path;
+    int on_our_port = is_on_our_port(peer);
 
+    if (on_our_port) {
+        follow_our_port(peer);
+    }
     if (path->link == VRB_LINK_IB) {
         path->dlid = (uint16_t)(peer->lid + path->src_path_bits);
     }
@@ -48,7 +76,7 @@ void vrb_peer_present_path(struct vrb_peer *peer)
     if (rail->moved >> path->sgid_at & 1) {
         memcpy(path->sgid.raw, rail->moved_to[path->sgid_at], VRB_GID_LEN);
     }
-    if (peer->moved &&
+    if (!on_our_port && peer->moved &&
         memcmp(peer->moved_was, peer->remote.gids[path->dgid_at].raw, VRB_GID_LEN) == 0) {
         memcpy(path->dgid.raw, peer->moved_to, VRB_GID_LEN);
     }
@@ -70,6 +98,9 @@ void vrb_peer_learn(struct vrb_peer *peer, const struct vrb_hello *h)
     struct vrb_gid seen = {.type = peer->path.dgid.type};
     char text[80];
 
+    if (is_on_our_port(peer)) {
+        return; /* we know, and it may not yet */
+    }
     if (h->lid != 0 && h->lid != peer->lid && peer->path.link == VRB_LINK_IB) {
         vrb_log(VRB_LOG_INFO, "host %s: its LID has changed from %u to %u", peer->host, peer->lid,
                 h->lid);
@@ -337,6 +368,19 @@ static void start_anew(struct vrb_peer *peer)
     }
 }
 
+/* True if the peer is where our port is, and so is now elsewhere. */
+static int moves_with_us(struct vrb_peer *peer)
+{
+    struct vrb_path before = peer->path;
+
+    if (!is_on_our_port(peer)) {
+        return 0;
+    }
+    vrb_peer_present_path(peer);
+    return before.dlid != peer->path.dlid ||
+           memcmp(before.dgid.raw, peer->path.dgid.raw, VRB_GID_LEN) != 0;
+}
+
 void vrb_rail_addresses_changed(struct vrb_rail *rail)
 {
     unsigned changed = look_again(rail);
@@ -345,7 +389,7 @@ void vrb_rail_addresses_changed(struct vrb_rail *rail)
     for (l = rail->peers.next; l != &rail->peers; l = next) {
         struct vrb_peer *peer = vrb_container_of(l, struct vrb_peer, link);
         const struct vrb_gid *g = &rail->address.gids[peer->path.sgid_at];
-        unsigned bit = 1u << peer->path.sgid_at;
+        unsigned bit = 1u << peer->path.sgid_at, changed_for = changed;
 
         next = l->next;
         if (peer->failed) {
@@ -360,7 +404,11 @@ void vrb_rail_addresses_changed(struct vrb_rail *rail)
             peer->path.sgid.index = g->index;
             drop_ah(peer);
         }
-        if (changed == ALL_CHANGED || (peer->path.use_grh && changed & bit)) {
+        if (changed != 0 && moves_with_us(peer)) {
+            drop_ah(peer);
+            changed_for = ALL_CHANGED;
+        }
+        if (changed_for == ALL_CHANGED || (peer->path.use_grh && changed_for & bit)) {
             start_anew(peer);
         }
         if (!vrb_list_linked(next) && next != &rail->peers) {

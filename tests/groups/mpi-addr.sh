@@ -137,6 +137,16 @@ for mode in rc ud; do
     tap_like "$TAP_OUT" 'next: GID fe80::' "no address: the next pair took over, mode $mode"
 done
 
+# Two processes on one port: both ends change at once, and neither can tell the other.
+changed "the LID of a port that two ranks share" rc ib \
+    'lid.set host=node0 dev=shca0 nth=2000 lid=0x77' --hosts 1
+tap_like "$TAP_OUT" 'changed its LID from 16 to 119' "a shared port's LID: it was noticed"
+changed "the address of a port that two ranks share" ud roce \
+    'gid.set host=node0 dev=shca1 nth=2000 index=3 gid=::ffff:10.77.1.99' --hosts 1 \
+    --conf "$TAP_TMP/one.ini"
+tap_like "$TAP_OUT" 'address ::ffff:10.77.1.1 .*has become ::ffff:10.77.1.99' \
+    "a shared port's address: it was noticed"
+
 # ---- quality of service: what connections and datagrams of both ends really carry
 
 # queues LINK [OPTIONS]: the queue pairs of a running job of two ranks go to $TAP_TMP/queues.
