@@ -50,19 +50,11 @@ mpi_job() {
         "$program" "$@"
 }
 
-# ob1 of Open MPI 4.1.4 cannot take messages out of order, over any BTL (over tcp with
-# btl_tcp_links 4, "random" hangs in one of three runs), and gets them so when a send was refused for
-# want of a buffer and a later one was not. It then crashes now and then in the function named here.
-# Such a job, and no other, has a second try; what is left to do is in docs/testing.md.
 _mpi_checked_job() {
-    local status try
-    for try in 1 2; do
-        mpi_job "$@" >"$TAP_TMP/job"
-        status=$?
-        cat "$TAP_TMP/job"
-        grep -q 'mca_pml_ob1.so(append_frag_to_ordered_list' "$TAP_TMP/job" || break
-        echo "# try $try: ob1 crashed over a message out of order"
-    done
+    local status
+    mpi_job "$@" >"$TAP_TMP/job"
+    status=$?
+    cat "$TAP_TMP/job"
     [ $status -eq 0 ] && grep -q '^PASS ' "$TAP_TMP/job"
 }
 
