@@ -62,7 +62,9 @@ static inline int vrb_rc_copies_may_take(const struct vrb_pool *p)
 /* ---- vrb_rc_recv.c ---- */
 
 int vrb_rc_recv_init(struct vrb_rail *rail);   /* SRQ filled; VRB_OK or an error with errno */
-int vrb_rc_recv_attach(struct vrb_peer *peer); /* per-peer queue filled (no SRQ) */
+int vrb_rc_recv_attach(struct vrb_peer *peer); /* per-peer queue filled (no SRQ); the same */
+/* Takes back what waits to be posted to the queue of a QP that is no more. */
+void vrb_rc_recv_detach(struct vrb_peer *peer);
 void vrb_rc_recv(struct vrb_rail *rail, const struct ibv_wc *wc);
 void vrb_rc_recv_flushed(struct vrb_rail *rail, struct vrb_buf *buf);
 /* Gives consumed buffers back to the SRQ, a batch at a time. */

@@ -214,6 +214,7 @@ void vrb_rc_qp_destroy(struct vrb_peer *peer)
     ibv_destroy_qp(peer->qp);
     rail->rc_count--;
     peer->qp = NULL;
+    vrb_rc_recv_detach(peer);
     rail->cq_room += vrb_rc_cq_held(peer) + (int)peer->cq_reserved;
     rail->markers -= peer->recover.marker_out;
     peer->recover.marker_out = 0;

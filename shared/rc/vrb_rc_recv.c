@@ -57,54 +57,79 @@ static int may_try_again(int err, uint64_t *since)
     return vrb_is_refusal(err) && now - *since <= REFUSED_MAX_NS;
 }
 
-/* Takes n buffers out of the receive pool and posts them. */
-static int fill(struct vrb_rail *rail, struct vrb_peer *peer, uint32_t n)
+/* Posts a list, a batch at a time, until it is empty or the queue takes no more. *n: its length.
+ * Returns 0 or the errno of the refusal. */
+static int post_list(struct vrb_rail *rail, struct ibv_qp *qp, struct vrb_buf **list, uint32_t *n)
 {
-    struct vrb_buf *list = NULL;
     int err = 0;
 
-    while (n > 0 && err == 0) {
-        unsigned batch = n < VRB_RECV_BATCH ? n : VRB_RECV_BATCH, i, posted;
+    while (*n > 0 && err == 0) {
+        *n -= post_chain(rail, qp, list, *n < VRB_RECV_BATCH ? *n : VRB_RECV_BATCH, &err);
+    }
+    return err;
+}
 
-        for (i = 0; i < batch; i++) {
-            struct vrb_buf *b = vrb_pool_get(&rail->rx);
-            if (b == NULL) {
-                err = ENOMEM;
-                break;
+/* Puts n buffers of the receive pool on an empty list. VRB_OK, or VRB_ERR_NOMEM with errno. */
+static int take(struct vrb_rail *rail, struct vrb_buf **list, uint32_t n)
+{
+    while (n-- > 0) {
+        struct vrb_buf *b = vrb_pool_get(&rail->rx);
+
+        if (b == NULL) {
+            while ((b = *list) != NULL) {
+                *list = b->next;
+                vrb_pool_put(&rail->rx, b);
             }
-            b->next = list;
-            list = b;
+            errno = ENOMEM;
+            return VRB_ERR_NOMEM;
         }
-        if (err != 0) {
-            break;
-        }
-        posted = post_chain(rail, peer == NULL ? NULL : peer->qp, &list, batch, &err);
-        n -= posted;
-        if (peer != NULL) {
-            peer->rx_posted += posted;
-        }
+        b->next = *list;
+        *list = b;
     }
-    while (list != NULL) {
-        struct vrb_buf *b = list;
-
-        list = b->next;
-        vrb_pool_put(&rail->rx, b);
-    }
-    errno = err;
-    return err == 0 ? VRB_OK : err == ENOMEM ? VRB_ERR_NOMEM : VRB_ERR_DEVICE;
+    return VRB_OK;
 }
 
 int vrb_rc_recv_init(struct vrb_rail *rail)
 {
-    rail->rx_batch = rail->cfg.recv_buffers / 4 < VRB_RECV_BATCH ? rail->cfg.recv_buffers / 4 + 1
-                                                                 : VRB_RECV_BATCH;
-    return rail->srq == NULL ? VRB_OK : fill(rail, NULL, rail->cfg.recv_buffers);
+    uint32_t n = rail->cfg.recv_buffers;
+    int err;
+
+    rail->rx_batch = n / 4 < VRB_RECV_BATCH ? n / 4 + 1 : VRB_RECV_BATCH;
+    if (rail->srq == NULL) {
+        return VRB_OK;
+    }
+    if (take(rail, &rail->rx_free, n) != VRB_OK) {
+        return VRB_ERR_NOMEM;
+    }
+    rail->rx_free_n = n;
+    err = post_list(rail, NULL, &rail->rx_free, &rail->rx_free_n);
+    if (err == 0) {
+        return VRB_OK;
+    }
+    if (may_try_again(err, &rail->rx_refused_since)) { /* vrb_rc_repost_shared does */
+        return VRB_OK;
+    }
+    errno = err;
+    return VRB_ERR_DEVICE;
+}
+
+/* Comes back to a peer whose queue takes no receives for now. */
+static void repost_later(struct vrb_peer *peer)
+{
+    struct vrb_rail *rail = peer->rail;
+
+    rail->refused = 1;
+    vrb_due(rail);
+    if (!vrb_list_linked(&peer->stall_link)) {
+        vrb_list_append(&rail->stalled, &peer->stall_link);
+    }
 }
 
 int vrb_rc_recv_attach(struct vrb_peer *peer)
 {
     struct vrb_rail *rail = peer->rail;
     uint32_t n = rail->cfg.credits + VRB_CREDIT_RESERVE;
+    int err;
 
     if (rail->srq != NULL) {
         return VRB_OK;
@@ -115,7 +140,34 @@ int vrb_rc_recv_attach(struct vrb_peer *peer)
     }
     rail->cq_room -= (int)n;
     peer->cq_reserved = n;
-    return fill(rail, peer, n);
+    if (take(rail, &peer->rx_free, n) != VRB_OK) {
+        return VRB_ERR_NOMEM;
+    }
+    peer->rx_posted = peer->rx_free_n = n;
+    err = post_list(rail, peer->qp, &peer->rx_free, &peer->rx_free_n);
+    /* The handshake grants the whole window: posting the rest of it later gives no credit. Until
+     * then the HCA's RNR retry holds the peer back. */
+    peer->rx_control = peer->rx_free_n;
+    if (err != 0 && !may_try_again(err, &peer->rx_refused_since)) {
+        errno = err;
+        return VRB_ERR_DEVICE;
+    }
+    if (err != 0) {
+        repost_later(peer);
+    }
+    return VRB_OK;
+}
+
+void vrb_rc_recv_detach(struct vrb_peer *peer)
+{
+    while (peer->rx_free != NULL) {
+        struct vrb_buf *buf = peer->rx_free;
+
+        peer->rx_free = buf->next;
+        vrb_pool_put(buf->pool, buf);
+    }
+    peer->rx_free_n = peer->rx_control = peer->rx_posted = 0;
+    peer->rx_refused_since = 0;
 }
 
 /* What the HCA refuses is offered again by the next progress. */
@@ -137,15 +189,14 @@ void vrb_rc_repost_shared(struct vrb_rail *rail)
 
 static void repost_own(struct vrb_peer *peer)
 {
-    struct vrb_rail *rail = peer->rail;
-    uint32_t n = peer->rx_free_n < VRB_RECV_BATCH ? peer->rx_free_n : VRB_RECV_BATCH;
+    uint32_t n = peer->rx_free_n;
     int err;
 
     if (peer->failed || peer->recover.state != VRB_RECOVER_NONE) {
         return;
     }
-    n = post_chain(rail, peer->qp, &peer->rx_free, n, &err);
-    peer->rx_free_n -= n;
+    err = post_list(peer->rail, peer->qp, &peer->rx_free, &peer->rx_free_n);
+    n -= peer->rx_free_n;
     while (n-- > 0) {
         if (peer->rx_control > 0) {
             peer->rx_control--;
@@ -155,14 +206,10 @@ static void repost_own(struct vrb_peer *peer)
     }
     if (err == 0) {
         peer->rx_refused_since = 0;
-    } else if (!may_try_again(err, &peer->rx_refused_since)) {
-        vrb_rc_post_failed(peer, err, "posting receives");
+    } else if (may_try_again(err, &peer->rx_refused_since)) {
+        repost_later(peer);
     } else {
-        rail->refused = 1;
-        vrb_due(rail);
-        if (!vrb_list_linked(&peer->stall_link)) {
-            vrb_list_append(&rail->stalled, &peer->stall_link);
-        }
+        vrb_rc_post_failed(peer, err, "posting receives");
     }
 }
 

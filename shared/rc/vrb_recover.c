@@ -202,18 +202,9 @@ static int receives_are_back(const struct vrb_peer *peer, uint64_t now)
 /* Ends the old QP and all that counted for it. */
 static void retire(struct vrb_peer *peer)
 {
-    struct vrb_rail *rail = peer->rail;
-
     vrb_rc_qp_destroy(peer);
-    while (peer->rx_free != NULL) {
-        struct vrb_buf *buf = peer->rx_free;
-
-        peer->rx_free = buf->next;
-        vrb_pool_put(&rail->rx, buf);
-    }
-    peer->rx_free_n = peer->rx_control = peer->rx_posted = 0;
     peer->flushing = 0;
-    peer->refused_since = peer->rx_refused_since = 0;
+    peer->refused_since = 0;
     vrb_credit_restart_rx(&peer->credit, peer->rx_seq);
     requeue_rdma(peer);
 }

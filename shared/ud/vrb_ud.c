@@ -267,6 +267,11 @@ int vrb_ud_fill(struct vrb_rail *rail)
         memmove(slots, slots + posted, (n - posted) * sizeof(*slots));
         ud->free_n -= posted;
     }
+    if (vrb_is_refusal(err) && ud->free_n < ud->recvs) { /* vrb_ud_repost_chain posts the rest */
+        rail->refused = 1;
+        vrb_due(rail);
+        return 0;
+    }
     return err;
 }
 

@@ -113,6 +113,6 @@ void vrb_ud_look(struct vrb_rail *rail, uint64_t now);
 /* ---- between the files of this folder ---- */
 
 int vrb_ud_to_rts(struct vrb_rail *rail); /* RESET -> RTS; 0 or an errno */
-int vrb_ud_fill(struct vrb_rail *rail);   /* posts all receive slots; 0 or an errno */
+int vrb_ud_fill(struct vrb_rail *rail);   /* posts the receive slots; an errno if none is taken */
 
 #endif

@@ -64,15 +64,20 @@ mpi_pass "a small device: no inline, short queues, one element" --conf "$TAP_TMP
 printf '[limits]\nmax_cqe = 200\n' >"$TAP_TMP/short-cq.ini"
 mpi_pass "the send queue refuses now and then" --fault 'post_send.fail type=rc prob=0.02' --ranks 4 \
     -- random --iterations 4 --max-size 300K
-# Beyond what is posted at the start: only then does a refusal come in the middle of traffic.
-for link in ib roce; do
-    mpi_pass "the shared receive queue refuses now and then, $link" --link $link --ranks 4 \
-        --mca btl_verbs_recv_buffers 64 --fault 'post_recv.fail every=197' \
-        -- random --iterations 20 --max-size 64K --timeout 25
-    mpi_pass "each peer's receive queue refuses now and then, $link" --link $link --ranks 4 \
-        --fault 'post_recv.fail every=351' --mca btl_verbs_use_srq 0 \
+# The first rule of each pair strikes while the queues are filled, too; the second only in the middle
+# of traffic.
+for every in 23 197; do
+    mpi_pass "the shared receive queue refuses one of $every" --link ib --ranks 4 \
+        --mca btl_verbs_recv_buffers 64 --fault "post_recv.fail every=$every" \
         -- random --iterations 20 --max-size 64K --timeout 25
 done
+for every in 23 351; do
+    mpi_pass "each peer's receive queue refuses one of $every" --link roce --ranks 4 \
+        --fault "post_recv.fail every=$every" --mca btl_verbs_use_srq 0 \
+        -- random --iterations 20 --max-size 64K --timeout 25
+done
+mpi_pass "the queue of the datagrams refuses one of 23" --ranks 4 --mca btl_verbs_mode ud \
+    --fault 'post_recv.fail every=23' -- random --iterations 4 --max-size 64K --timeout 25
 mpi_fails "the shared receive queue is broken" 'shared receive queue.*Invalid argument' --ranks 4 \
     --fault 'post_recv.fail every=701 errno=22' -- random --iterations 20 --max-size 64K
 mpi_pass "a short completion queue, a receive queue per peer" --conf "$TAP_TMP/short-cq.ini" \
