@@ -263,6 +263,10 @@ static mca_btl_base_module_t **verbs_init(int *num, bool progress_threads, bool 
     if (self->num_modules > 0) {
         if (mca_btl_verbs_modex_send() == OPAL_SUCCESS) {
             list = modules_for_open_mpi(num);
+        } else {
+            mca_btl_verbs_say_here("host %s: the addresses of a process cannot be told to the "
+                                   "others: the verbs BTL is not used",
+                                   opal_process_info.nodename);
         }
         if (list == NULL) {
             drop_modules();

@@ -167,7 +167,7 @@ static void add(char *text, size_t size, const char *fmt, ...)
 void mca_btl_verbs_say_no_ports(const struct vrb_port *ports, int n)
 {
     const struct mca_btl_verbs_component *c = &mca_btl_verbs_component;
-    int opened = 0;
+    int opened = 0, inactive = 0;
     char text[2048];
     int i;
 
@@ -199,10 +199,15 @@ void mca_btl_verbs_say_no_ports(const struct vrb_port *ports, int n)
             : ports[i].why[0] ? ports[i].why
                               : "not active");
         opened += ports[i].usable;
+        inactive += ports[i].port > 0 && !ports[i].active;
     }
     add(text, sizeof(text), "\nWhat to do: %s",
         opened > 0
             ? "mend what the message above says; without it, the job can use another network."
+        : inactive == 0
+            ? "`verbs_info`, installed with the component, lists each port with its addresses. "
+              "Mend\n"
+              "what is said above; without it, the job can use another network."
             : "`ibv_devinfo` shows the state of each port. A port must be PORT_ACTIVE: check\n"
               "its cable and, on InfiniBand, that a subnet manager runs.");
     mca_btl_verbs_say_framed(text);

@@ -18,6 +18,7 @@ libvrb_la_SOURCES = \
 	shared/device/vrb_facts.h \
 	shared/device/vrb_filter.c \
 	shared/device/vrb_filter.h \
+	shared/device/vrb_gid_rank.c \
 	shared/device/vrb_net.c \
 	shared/device/vrb_net.h \
 	shared/device/vrb_port.c \

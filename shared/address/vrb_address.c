@@ -45,8 +45,6 @@ enum gid_form { FORM_WHOLE = 0, FORM_IPV4 = 1, FORM_LINK_LOCAL = 2 };
 #define VLAN_MASK 0xfff
 #define GID_FLAGS_SHIFT 12
 
-#define LID_UNICAST_MAX 0xbfff /* IBTA 4.1.1 */
-#define LMC_MAX 7
 #define QPN_UD_MIN 2 /* 0 and 1 are the management queue pairs */
 #define QPN_MAX 0xffffff
 #define MTU_MIN 1 /* enum ibv_mtu */
@@ -67,14 +65,14 @@ size_t vrb_address_packed_max(int n)
 
 static int is_sane(const struct vrb_address *a)
 {
-    if (a->mtu < MTU_MIN || a->mtu > MTU_MAX || a->lmc > LMC_MAX || a->num_gids > VRB_MAX_GIDS ||
-        a->num_pkeys > VRB_MAX_PKEYS || (a->ud_qpn != 0 && a->ud_qpn < QPN_UD_MIN) ||
-        a->ud_qpn > QPN_MAX || a->recv_size == 0) {
+    if (a->mtu < MTU_MIN || a->mtu > MTU_MAX || a->lmc > VRB_LMC_MAX ||
+        a->num_gids > VRB_MAX_GIDS || a->num_pkeys > VRB_MAX_PKEYS ||
+        (a->ud_qpn != 0 && a->ud_qpn < QPN_UD_MIN) || a->ud_qpn > QPN_MAX || a->recv_size == 0) {
         return 0;
     }
     switch (a->link) {
     case VRB_LINK_IB:
-        return a->lid != 0 && a->lid + (1 << a->lmc) - 1 <= LID_UNICAST_MAX;
+        return a->lid != 0 && a->lid + (1 << a->lmc) - 1 <= VRB_LID_MAX;
     case VRB_LINK_ROCE:
         return a->num_gids > 0;
     default:
@@ -88,7 +86,7 @@ static int is_usable_gid(uint8_t link, const struct vrb_gid *gid)
     int fits = link == VRB_LINK_ROCE ? gid->type == VRB_GID_ROCE_V1 || gid->type == VRB_GID_ROCE_V2
                                      : gid->type == VRB_GID_IB;
 
-    return fits && !vrb_gid_is_empty(gid->raw) && gid->raw[0] != 0xff; /* ff00::/8: multicast */
+    return fits && vrb_gid_fault(gid->raw) == NULL;
 }
 
 static size_t form_size(int form)
@@ -424,6 +422,27 @@ int vrb_gid_is_empty(const uint8_t raw[VRB_GID_LEN])
     static const uint8_t zero[VRB_GID_LEN];
 
     return memcmp(raw, zero, sizeof(zero)) == 0;
+}
+
+const char *vrb_gid_fault(const uint8_t raw[VRB_GID_LEN])
+{
+    static const uint8_t none[4], all[4] = {255, 255, 255, 255};
+    int v4 = vrb_gid_is_ipv4(raw);
+
+    if (vrb_gid_is_empty(raw) || (v4 && memcmp(raw + 12, none, 4) == 0)) {
+        return "it is the unspecified address";
+    }
+    if (raw[0] == 0xff || (v4 && raw[12] >> 4 == 14)) { /* ff00::/8, 224.0.0.0/4 */
+        return "it is a multicast address";
+    }
+    return v4 && memcmp(raw + 12, all, 4) == 0 ? "it is the broadcast address" : NULL;
+}
+
+int vrb_gid_is_loopback(const uint8_t raw[VRB_GID_LEN])
+{
+    static const uint8_t one[VRB_GID_LEN] = {[15] = 1};
+
+    return memcmp(raw, one, sizeof(one)) == 0 || (vrb_gid_is_ipv4(raw) && raw[12] == 127);
 }
 
 int vrb_gid_is_link_scope(const uint8_t raw[VRB_GID_LEN])

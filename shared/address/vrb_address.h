@@ -26,6 +26,10 @@ enum vrb_gid_type {
 /* GIDs a port publishes at the most; a host with more useful ones publishes the best. */
 #define VRB_MAX_GIDS 16
 
+/* IBTA 4.1.1: the last unicast LID, and the most low bits that a port may own of its LIDs. */
+#define VRB_LID_MAX 0xbfff
+#define VRB_LMC_MAX 7
+
 /* Partition keys a port publishes at the most, to explain why two ends do not meet. */
 #define VRB_MAX_PKEYS 8
 
@@ -111,6 +115,13 @@ const char *vrb_gid_text(const struct vrb_gid *gid, char *buf, size_t len);
 int vrb_gid_is_link_local(const uint8_t raw[VRB_GID_LEN]);
 int vrb_gid_is_ipv4(const uint8_t raw[VRB_GID_LEN]);
 int vrb_gid_is_empty(const uint8_t raw[VRB_GID_LEN]);
+
+/* Why no host is reached by a GID ("it is a multicast address"); NULL if one may be. */
+const char *vrb_gid_fault(const uint8_t raw[VRB_GID_LEN]);
+
+/* True for ::1 and 127.0.0.0/8, which a device on top of the loopback interface has: only the host
+ * itself is reached by them. */
+int vrb_gid_is_loopback(const uint8_t raw[VRB_GID_LEN]);
 
 /* True for what never leaves its link: fe80::/10, and 169.254.0.0/16 (RFC 3927). */
 int vrb_gid_is_link_scope(const uint8_t raw[VRB_GID_LEN]);

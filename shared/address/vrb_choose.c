@@ -166,12 +166,21 @@ static int compare(const struct pair *a, const struct pair *b, int local_low)
 /* Reasons against a pair, the later the closer to a match: the closest miss is what users hear. */
 static const char *const misses[] = {
     "the ends have no address of the same kind",
+    "the only addresses of one end are those of its loopback interface, which nobody else reaches",
     "the ends have no address of the same RoCE version: one has v1 only, the other v2 only",
     "the ends have no address of the same family: one has IPv4, the other IPv6",
     "the GIDs of one end are link-local only, those of the other are not",
     "only RoCE v1 fits, which is not routed, and the ends are in different subnets",
 };
-enum miss { MISS_NONE = -1, MISS_KIND, MISS_VERSION, MISS_FAMILY, MISS_SCOPE, MISS_V1_ROUTED };
+enum miss {
+    MISS_NONE = -1,
+    MISS_KIND,
+    MISS_LOOPBACK,
+    MISS_VERSION,
+    MISS_FAMILY,
+    MISS_SCOPE,
+    MISS_V1_ROUTED
+};
 
 static enum miss can_pair(const struct vrb_gid *l, const struct vrb_gid *r, uint8_t near)
 {
@@ -179,6 +188,10 @@ static enum miss can_pair(const struct vrb_gid *l, const struct vrb_gid *r, uint
 
     if (!roce) {
         return MISS_KIND;
+    }
+    if ((vrb_gid_is_loopback(l->raw) || vrb_gid_is_loopback(r->raw)) &&
+        memcmp(l->raw, r->raw, VRB_GID_LEN) != 0) {
+        return MISS_LOOPBACK;
     }
     if (l->type != r->type) {
         return MISS_VERSION;

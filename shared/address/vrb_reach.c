@@ -192,12 +192,27 @@ static int has_type(const struct vrb_address *a, uint8_t type)
     return 0;
 }
 
+static int is_on_loopback(const struct vrb_address *a)
+{
+    for (int i = 0; i < a->num_gids; i++) {
+        if (!vrb_gid_is_loopback(a->gids[i].raw)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
 static void put_roce_advice(struct vrb_text *t, const struct vrb_address *a,
                             const struct vrb_address *b)
 {
     int v2 = has_type(a, VRB_GID_ROCE_V2) && has_type(b, VRB_GID_ROCE_V2);
 
-    if (!v2 && (has_type(a, VRB_GID_ROCE_V2) || has_type(b, VRB_GID_ROCE_V2))) {
+    if (is_on_loopback(a) || is_on_loopback(b)) {
+        vrb_text_block(t, "next:",
+                       "an RDMA device on top of lo serves its own host only: make one on a "
+                       "network device that leads to the other (rdma link add NAME type rxe netdev "
+                       "DEVICE)");
+    } else if (!v2 && (has_type(a, VRB_GID_ROCE_V2) || has_type(b, VRB_GID_ROCE_V2))) {
         vrb_text_block(
             t, "next:",
             "give the port that has RoCE v1 only an IP address, or have its driver offer "
@@ -205,7 +220,10 @@ static void put_roce_advice(struct vrb_text *t, const struct vrb_address *a,
             "both ends have it in one subnet");
     } else if (!v2) {
         vrb_text_block(
-            t, "next:", "both ends need RoCE v2 to be routed: give both ports an IP address");
+            t, "next:",
+            "RoCE v1 needs addresses of one family in one subnet, and only v2 is routed: "
+            "give both ports an IP address, and have their drivers offer RoCE v2 "
+            "(cma_roce_mode and the adapter's firmware)");
     } else {
         vrb_text_block(t, "next:",
                        "give both ports addresses of one family, best in one subnet (ip address "

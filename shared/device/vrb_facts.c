@@ -73,9 +73,22 @@ static void find_fault(struct vrb_facts *f)
     } else if (f->link == VRB_LINK_IB && f->lid == 0) {
         snprintf(f->why, sizeof(f->why),
                  "the port has no LID: no subnet manager has configured it");
+    } else if (f->link == VRB_LINK_IB && f->lid + (1 << f->lmc) - 1 > VRB_LID_MAX) {
+        snprintf(f->why, sizeof(f->why),
+                 "its LIDs, 0x%x to 0x%x, are not all below 0xc000: the subnet manager gave out a "
+                 "wrong LID or LMC",
+                 f->lid, f->lid + (1 << f->lmc) - 1);
+    } else if (f->active_mtu == 0) {
+        snprintf(f->why, sizeof(f->why), "its driver does not tell an MTU that there is");
     } else if (f->link == VRB_LINK_ROCE && published(f) == 0) {
         say_no_gid(f);
     }
+}
+
+/* 256 to 4096 bytes; 0: what a driver says of a port without a link, and anything else. */
+static uint8_t mtu_code(int mtu)
+{
+    return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? (uint8_t)mtu : 0;
 }
 
 static void read_port(struct vrb_facts *f, struct ibv_context *ctx,
@@ -90,8 +103,8 @@ static void read_port(struct vrb_facts *f, struct ibv_context *ctx,
                   ? VRB_LINK_IB
                   : 0;
     f->state = (uint8_t)attr->state;
-    f->active_mtu = (uint8_t)attr->active_mtu;
-    f->max_mtu = (uint8_t)attr->max_mtu;
+    f->active_mtu = mtu_code((int)attr->active_mtu);
+    f->max_mtu = mtu_code((int)attr->max_mtu);
     f->active_speed = attr->active_speed;
     f->active_width = attr->active_width;
     f->speed_mbps = vrb_query_speed(attr->active_speed, attr->active_width);
@@ -103,7 +116,7 @@ static void read_port(struct vrb_facts *f, struct ibv_context *ctx,
     if (f->link == VRB_LINK_IB) {
         f->lid = attr->lid;
         f->sm_lid = attr->sm_lid;
-        f->lmc = attr->lmc;
+        f->lmc = attr->lmc & VRB_LMC_MAX;
         f->grh_required = (attr->flags & IBV_QPF_GRH_REQUIRED) != 0;
     }
 }
@@ -177,7 +190,10 @@ static int take_pkey(const struct vrb_facts *f, uint16_t wanted, struct vrb_addr
                      "for; its partition keys are:%s",
                      wanted, list);
         } else {
-            snprintf(why, len, "the port is a member of no partition");
+            snprintf(
+                why, len,
+                "the port is a member of no partition: the subnet manager must put it into one "
+                "(opensm: partitions.conf)");
         }
         return VRB_ERR_ARG;
     }

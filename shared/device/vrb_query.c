@@ -156,59 +156,6 @@ int vrb_query_gid_table(struct ibv_context *ctx, uint8_t port, uint8_t link, int
     return n;
 }
 
-/* Smaller is better. */
-static int rank_gid(const struct vrb_gid *g)
-{
-    int scope = vrb_gid_is_link_scope(g->raw) ? 2 : vrb_gid_is_ipv4(g->raw) ? 0 : 1;
-
-    return g->type == VRB_GID_IB ? 0 : (g->type == VRB_GID_ROCE_V2 ? 0 : 4) + scope;
-}
-
-static const char *why_not(const struct vrb_gid_entry *entries, int i, uint8_t link)
-{
-    const struct vrb_gid *g = &entries[i].gid;
-
-    if (entries[i].unused != NULL) {
-        return entries[i].unused;
-    }
-    if (g->raw[0] == 0xff) {
-        return "it is a multicast address";
-    }
-    if (link == VRB_LINK_ROCE && g->type == VRB_GID_IB) {
-        return "its RoCE version is unknown";
-    }
-    for (int j = 0; j < i; j++) {
-        if (entries[j].gid.type == g->type && entries[j].unused == NULL &&
-            memcmp(entries[j].gid.raw, g->raw, VRB_GID_LEN) == 0) {
-            return "the same address stands before it in the table";
-        }
-    }
-    return NULL;
-}
-
-int vrb_query_best_gids(struct vrb_gid_entry *entries, int n, uint8_t link,
-                        struct vrb_gid gids[VRB_MAX_GIDS])
-{
-    int used = 0;
-
-    for (int i = 0; i < n; i++) {
-        entries[i].unused = why_not(entries, i, link);
-    }
-    for (int rank = 0; rank < 8; rank++) {
-        for (int i = 0; i < n; i++) {
-            if (entries[i].unused != NULL || rank_gid(&entries[i].gid) != rank) {
-                continue;
-            }
-            if (used == VRB_MAX_GIDS) {
-                entries[i].unused = "better ones fill the list";
-            } else {
-                gids[used++] = entries[i].gid;
-            }
-        }
-    }
-    return used;
-}
-
 int vrb_query_gids(struct ibv_context *ctx, uint8_t port, uint8_t link, int table_len,
                    const struct vrb_net *net, struct vrb_gid gids[VRB_MAX_GIDS])
 {

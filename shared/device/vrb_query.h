@@ -8,6 +8,9 @@
 #include "address/vrb_address.h"
 #include "device/vrb_net.h"
 
+/* ibv_global_route.sgid_index has 8 bits; tables of some adapters are longer. */
+#define VRB_GID_INDEX_MAX 255
+
 /* One entry of a GID table. */
 struct vrb_gid_entry {
     struct vrb_gid gid;

@@ -108,8 +108,7 @@ void vrb_peer_learn(struct vrb_peer *peer, const struct vrb_hello *h)
         vrb_peer_present_path(peer);
         drop_ah(peer);
     }
-    if (!h->has_gid || vrb_gid_is_empty(h->gid) || h->gid[0] == 0xff ||
-        !publishes(&peer->remote, h->gid_was)) {
+    if (!h->has_gid || vrb_gid_fault(h->gid) != NULL || !publishes(&peer->remote, h->gid_was)) {
         return;
     }
     peer->moved = 1;
@@ -242,7 +241,8 @@ static const struct vrb_gid *find_raw(const struct vrb_gid_entry *entries, int n
                                       const uint8_t raw[VRB_GID_LEN])
 {
     for (int i = 0; i < n; i++) {
-        if (entries[i].gid.type == type && memcmp(entries[i].gid.raw, raw, VRB_GID_LEN) == 0) {
+        if (entries[i].gid.index <= VRB_GID_INDEX_MAX && entries[i].gid.type == type &&
+            memcmp(entries[i].gid.raw, raw, VRB_GID_LEN) == 0) {
             return &entries[i].gid;
         }
     }
@@ -278,7 +278,7 @@ static const struct vrb_gid *find_successor(const struct vrb_rail *rail, const s
     for (int i = 0; i < n; i++) {
         const struct vrb_gid *e = &entries[i].gid;
 
-        if (e->type == g->type && !vrb_gid_is_empty(e->raw) &&
+        if (e->type == g->type && e->index <= VRB_GID_INDEX_MAX && vrb_gid_fault(e->raw) == NULL &&
             vrb_gid_is_ipv4(e->raw) == vrb_gid_is_ipv4(g->raw) &&
             vrb_gid_is_link_scope(e->raw) == vrb_gid_is_link_scope(g->raw) &&
             !publishes(&rail->address, e->raw) && !is_taken(rail, e) &&

@@ -74,6 +74,8 @@ job uneven
 shows uneven 'roce1 .*::ffff:10.2.0.1 .* -> .*::ffff:10.2.0.2 ' "the one of the peer's subnet"
 job iwarp
 shows iwarp 'roce0 ' "the device that is served"
+job useless
+shows useless 'shca1 .*GID fe80::1 .* -> .*GID fe80::2 ' "the one that reaches another host"
 job late --fault 'port.up at=1s'
 shows late 'shca0 .*LID 16' "waited for"
 
@@ -208,5 +210,13 @@ mpi_fails "router: $(situation_text router)" 'different +InfiniBand +subnets' --
 mpi_job --link ib --conf "$SITUATIONS/pkey2.ini" --mca btl_verbs_pkey 0x8077 --btl self,tcp,verbs -- \
     pingpong --max-size 1K --timeout 20 >"$TAP_OUT" 2>&1
 tap_like "$TAP_OUT" 'not a member of partition 0x8077.* 0x7fff, 0x8001' "a partition that is not there"
+
+# An active port that lacks something else: the advice is not about cables.
+printf '[port */shca1]\ngid.* = empty\n' >"$TAP_TMP/nogid.ini"
+mpi_job --link roce --conf "$TAP_TMP/nogid.ini" --btl self,tcp,verbs -- \
+    pingpong --max-size 1K --timeout 20 >"$TAP_OUT" 2>&1
+tap_like "$TAP_OUT" 'shca1 port 1: the port has no GID: ' "no GID at all: the reason"
+tap_like "$TAP_OUT" 'What to do: `verbs_info`' "no GID at all: what to look at"
+tap_unlike "$TAP_OUT" 'check *its cable|PORT_ACTIVE' "no GID at all: the port is active"
 
 tap_done

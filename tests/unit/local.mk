@@ -9,6 +9,7 @@ unit_tests = \
 	tests/unit/test_explain \
 	tests/unit/test_filter \
 	tests/unit/test_fit \
+	tests/unit/test_gid_table \
 	tests/unit/test_hello \
 	tests/unit/test_map \
 	tests/unit/test_net \
@@ -52,6 +53,8 @@ tests_unit_test_filter_SOURCES = tests/unit/test_filter.c $(unit_headers)
 tests_unit_test_filter_LDADD = $(unit_libs)
 tests_unit_test_fit_SOURCES = tests/unit/test_fit.c $(unit_headers)
 tests_unit_test_fit_LDADD = $(unit_libs)
+tests_unit_test_gid_table_SOURCES = tests/unit/test_gid_table.c $(unit_headers)
+tests_unit_test_gid_table_LDADD = $(unit_libs)
 tests_unit_test_hello_SOURCES = tests/unit/test_hello.c $(unit_headers)
 tests_unit_test_hello_LDADD = $(unit_libs)
 tests_unit_test_map_SOURCES = tests/unit/test_map.c $(unit_headers)

@@ -238,7 +238,10 @@ static void useless_gids_are_left_out(void **state)
     a.gids[1] = gid(VRB_GID_ROCE_V2, 1, "2001:db8::1");
     a.gids[2] = a.gids[1];
     a.gids[3] = gid(VRB_GID_ROCE_V2, 1, "::");
-    a.num_gids = 4;
+    a.gids[4] = gid(VRB_GID_ROCE_V2, 2, "::ffff:0.0.0.0");
+    a.gids[5] = gid(VRB_GID_ROCE_V2, 3, "::ffff:239.1.2.3");
+    a.gids[6] = gid(VRB_GID_ROCE_V2, 4, "::ffff:255.255.255.255");
+    a.num_gids = 7;
     assert_int_equal(with_byte(&a, 7, 0, out), 1);
     assert_int_equal(out[0].num_gids, 1); /* no multicast, no empty one, nothing twice */
     assert_memory_equal(out[0].gids[0].raw, a.gids[1].raw, VRB_GID_LEN);

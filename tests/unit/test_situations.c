@@ -72,6 +72,12 @@ static const struct situation situations[] = {
      "v2@7=fe80::d+v100", "v2@5 > v2@7"},
     {"link-local, VLANs that differ: tried all the same (an access port)", "v2@1=fe80::a+untagged",
      "v2@7=fe80::d+v100", "v2@1 > v2@7"},
+    /* ---- RoCE: loopback (a device on top of lo) ---- */
+    {"loopback addresses of two hosts", "v2@1=127.0.0.1/8", "v2@1=127.0.0.2/8", "no: loopback"},
+    {"loopback against a real address", "v2@1=127.0.0.1/8", "v2@3=10.0.0.2/24", "no: loopback"},
+    {"loopback beside real ones", "v2@0=127.0.0.1/8 v2@3=10.0.0.1/24",
+     "v2@0=127.0.0.1/8 v2@3=10.0.0.2/24", "v2@3 > v2@3"},
+    {"two processes on a device on lo", "v2@1=127.0.0.1/8", "v2@1=127.0.0.1/8", "v2@1 > v2@1"},
     /* ---- RoCE: versions ---- */
     {"v1 only at one end", "v1@2=10.0.0.1/24", "v1@4=10.0.0.2/24 v2@5=10.0.0.2/24", "v1@2 > v1@4"},
     {"v1 only at both ends", "v1@0=fe80::a v1@2=10.0.0.1/24", "v1@0=fe80::b v1@2=10.0.0.2/24",
