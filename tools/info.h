@@ -59,13 +59,23 @@ void info_dcb_read(const char *ndev, struct info_dcb *dcb);
 void info_print_text(const struct info *info, FILE *f);
 void info_print_json(const struct info *info, FILE *f);
 
-/* verbs_info_peer.c: reads what another host published: a file that --json wrote, or one address.
- * Returns the number of ports, or -1 with the reason in err. */
-int info_peer_read(const char *from, struct vrb_address ports[VRB_MAX_RAILS], char *host,
-                   size_t host_len, char *err, size_t len);
-/* Explains the choice. Returns 0 if the two would talk, else 1. */
-int info_peer_explain(const struct info *info, const struct vrb_address *remote, int n,
-                      const char *host, FILE *f);
+/* For JSON: a string, and "key": "value". */
+void info_put_string(FILE *f, const char *s);
+void info_put_key(FILE *f, const char *key, const char *value);
+
+/* What another host published. */
+struct info_peer {
+    char host[256]; /* "" = unknown */
+    int n;
+    struct vrb_address ports[VRB_MAX_RAILS];
+    char names[VRB_MAX_RAILS][80]; /* "mlx5_0:1", "" = unknown */
+};
+
+/* verbs_info_peer.c: reads it from a file that --json wrote ("-": standard input), or makes it of
+ * one address. Returns 0, or -1 with the reason in err. */
+int info_peer_read(const char *from, struct info_peer *peer, char *err, size_t len);
+/* verbs_info_pair.c: explains the choice. Returns 0 if the two would talk, else 1. */
+int info_pair_explain(const struct info *info, const struct info_peer *peer, FILE *f);
 
 /* The ports that a job would use, in the order in which it publishes them. */
 int info_addresses(const struct info *info, struct vrb_address out[VRB_MAX_RAILS],

@@ -9,7 +9,8 @@ bin_PROGRAMS += tools/verbs_info
 dist_man_MANS = tools/verbs_info.1 docs/mca_btl_verbs.7
 noinst_HEADERS += tools/info.h
 tools_verbs_info_SOURCES = tools/verbs_info.c tools/verbs_info_check.c tools/verbs_info_dcb.c \
-	tools/verbs_info_json.c tools/verbs_info_peer.c tools/verbs_info_text.c
+	tools/verbs_info_json.c tools/verbs_info_pair.c tools/verbs_info_peer.c \
+	tools/verbs_info_text.c
 tools_verbs_info_LDADD = libvrb.la $(IBVERBS_LIBS)
 
 # The man page of the parameters is the page of docs/ in another form, kept in the repository so that

@@ -21,7 +21,8 @@ static const char usage_text[] =
     "use,\n"
     "and why not the others. Needs no privileges, no job and no device.\n"
     "  --peer FILE|ADDRESS   explain the choice against another host: FILE is what `verbs_info\n"
-    "                        --json` wrote there, ADDRESS an IP address of a RoCE v2 port\n"
+    "                        --json` wrote there (-: standard input), ADDRESS an IP address of a\n"
+    "                        RoCE v2 port\n"
     "  --json                the same for programs, and for --peer on another host\n"
     "  --include LIST        only these devices or ports (DEVICE or DEVICE:PORT, by commas)\n"
     "  --exclude LIST        all but these\n"
@@ -30,7 +31,18 @@ static const char usage_text[] =
     "  --no-checks           leave out the checks of memory limits, MTU, PFC, ECN and counters\n"
     "  --root DIR            read sysfs below DIR\n"
     "  --version, --help\n"
-    "Status: 0; with --peer 1 if the two hosts cannot talk; 2 for a wrong option.\n";
+    "Status: 0 if a job would use a port (with --peer: if the two hosts can talk), 1 if not,\n"
+    "2 for a wrong option, a file that cannot be read, or output that cannot be written.\n";
+
+/* Ends with that status, or with 2 if not all that was said has arrived. */
+static int finish(int status)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout)) {
+        return status;
+    }
+    fprintf(stderr, "verbs_info: the output cannot be written: %s\n", strerror(errno));
+    return 2;
+}
 
 static void read_port(struct info *info, struct ibv_context *ctx, const struct ibv_device_attr *dev,
                       int port, struct vrb_filter *filter)
@@ -198,10 +210,10 @@ static void take_options(int argc, char **argv, struct info_options *o, const ch
             break;
         case OPT_VERSION:
             printf("verbs_info %s\n", VRB_VERSION);
-            exit(0);
+            exit(finish(0));
         case OPT_HELP:
             fputs(usage_text, stdout);
-            exit(0);
+            exit(finish(0));
         default:
             fputs(usage_text, stderr);
             exit(2);
@@ -216,27 +228,24 @@ static void take_options(int argc, char **argv, struct info_options *o, const ch
 int main(int argc, char **argv)
 {
     static struct info info = {.opt = {.root = "", .checks = 1}};
-    static struct vrb_address remote[VRB_MAX_RAILS];
+    static struct info_peer remote;
     static struct vrb_filter filter;
-    char err[256], peer_host[256] = "";
+    char err[512];
     const char *peer = NULL;
-    int n = 0, status = 0;
+    int status = 1;
 
     take_options(argc, argv, &info.opt, &peer);
     if (vrb_filter_parse(&filter, info.opt.include, info.opt.exclude, err, sizeof(err)) != VRB_OK) {
         fprintf(stderr, "verbs_info: %s\n", err);
         return 2;
     }
-    if (peer != NULL) {
-        n = info_peer_read(peer, remote, peer_host, sizeof(peer_host), err, sizeof(err));
-        if (n < 0) {
-            fprintf(stderr, "verbs_info: %s\n", err);
-            return 2;
-        }
+    if (peer != NULL && info_peer_read(peer, &remote, err, sizeof(err)) < 0) {
+        fprintf(stderr, "verbs_info: %s\n", err);
+        return 2;
     }
     read_all(&info, &filter);
     if (peer != NULL) {
-        status = info_peer_explain(&info, remote, n, peer_host, stdout);
+        status = info_pair_explain(&info, &remote, stdout);
     } else if (info.opt.json) {
         info_print_json(&info, stdout);
     } else {
@@ -246,8 +255,11 @@ int main(int argc, char **argv)
         fprintf(stderr, "verbs_info: '%s' is not here\n", err);
     }
     for (int i = 0; i < info.num_ports; i++) {
+        if (peer == NULL && info.ports[i].used) {
+            status = 0;
+        }
         vrb_facts_free(&info.ports[i].facts);
     }
     vrb_net_free(&info.net);
-    return fflush(stdout) == 0 ? status : 1;
+    return finish(status);
 }

@@ -10,7 +10,7 @@
 #include "address/vrb_reach.h"
 #include "tools/info.h"
 
-static void put_string(FILE *f, const char *s)
+void info_put_string(FILE *f, const char *s)
 {
     fputc('"', f);
     for (; *s != '\0'; s++) {
@@ -21,16 +21,16 @@ static void put_string(FILE *f, const char *s)
         } else if (c < 0x20) {
             fprintf(f, "\\u%04x", c);
         } else {
-            fputc(c, f);
+            fputc(c < 0x80 ? c : '?', f); /* names are ASCII, and JSON must be UTF-8 */
         }
     }
     fputc('"', f);
 }
 
-static void put_key(FILE *f, const char *key, const char *value)
+void info_put_key(FILE *f, const char *key, const char *value)
 {
     fprintf(f, "\"%s\": ", key);
-    put_string(f, value);
+    info_put_string(f, value);
 }
 
 static void put_gids(FILE *f, const struct vrb_facts *x)
@@ -44,16 +44,16 @@ static void put_gids(FILE *f, const struct vrb_facts *x)
                 e->gid.type == VRB_GID_ROCE_V2   ? "RoCE v2"
                 : e->gid.type == VRB_GID_ROCE_V1 ? "RoCE v1"
                                                  : "IB");
-        put_key(f, "gid", ip);
+        info_put_key(f, "gid", ip);
         fputs(", ", f);
-        put_key(f, "ndev", e->ndev);
+        info_put_key(f, "ndev", e->ndev);
         fprintf(f, ", \"subnet_bits\": %u, \"vlan\": %u, \"mtu\": %d, \"gateway\": %s", e->gid.plen,
                 e->gid.vlan == VRB_VLAN_UNTAGGED ? 0 : e->gid.vlan,
                 e->gid.mtu == 0 ? 0 : 128 << e->gid.mtu,
                 e->gid.flags & VRB_GID_ROUTED ? "true" : "false");
         if (e->unused != NULL) {
             fputs(", ", f);
-            put_key(f, "unused", e->unused);
+            info_put_key(f, "unused", e->unused);
         }
         fputc('}', f);
     }
@@ -64,7 +64,7 @@ static void put_port(FILE *f, const struct info_port *p)
     const struct vrb_facts *x = &p->facts;
 
     fputs("{", f);
-    put_key(f, "device", x->dev);
+    info_put_key(f, "device", x->dev);
     fprintf(f, ", \"port\": %d,\n    \"link\": \"%s\", \"state\": \"%s\", ", x->port,
             x->link == VRB_LINK_IB     ? "InfiniBand"
             : x->link == VRB_LINK_ROCE ? "RoCE"
@@ -72,7 +72,7 @@ static void put_port(FILE *f, const struct info_port *p)
             vrb_facts_state_text(x->state));
     fprintf(f, "\"transport\": \"%s\", ",
             vrb_facts_foreign(x->transport) != NULL ? vrb_facts_foreign(x->transport) : "IB");
-    put_key(f, "firmware", x->fw);
+    info_put_key(f, "firmware", x->fw);
     fprintf(
         f,
         ", \"vendor\": %u, \"part\": %u,\n    \"numa_node\": %d, \"atomics\": %s, \"max_srq\": %d, "
@@ -97,7 +97,7 @@ static void put_port(FILE *f, const struct info_port *p)
     }
     if (!p->used) {
         fputs(", ", f);
-        put_key(f, "why", p->why);
+        info_put_key(f, "why", p->why);
     }
     fputs("}", f);
 }
@@ -112,7 +112,11 @@ static void put_published(const struct info *info, FILE *f)
     uint8_t *blob = malloc(size);
     int len = n > 0 && blob != NULL ? vrb_address_pack(out, n, blob, size) : 0;
 
-    fputs("  \"published\": \"", f);
+    fputs("  \"job_ports\": [", f); /* whose addresses follow, in this order */
+    for (int i = 0; i < n; i++) {
+        fprintf(f, "%s\"%s:%d\"", i > 0 ? ", " : "", from[i]->facts.dev, from[i]->facts.port);
+    }
+    fputs("],\n  \"published\": \"", f);
     for (int i = 0; i < len; i++) {
         fprintf(f, "%02x", blob[i]);
     }
@@ -132,17 +136,17 @@ static void put_finding(void *ctx, const struct info_port *port, enum info_level
     struct findings *s = ctx;
 
     fprintf(s->f, "%s\n    {\"level\": \"%s\", ", s->n++ > 0 ? "," : "", levels[level]);
-    put_key(s->f, "check", what);
+    info_put_key(s->f, "check", what);
     if (port != NULL) {
         fputs(", ", s->f);
-        put_key(s->f, "device", port->facts.dev);
+        info_put_key(s->f, "device", port->facts.dev);
         fprintf(s->f, ", \"port\": %d", port->facts.port);
     }
     fputs(", ", s->f);
-    put_key(s->f, "text", text);
+    info_put_key(s->f, "text", text);
     if (next[0] != '\0') {
         fputs(", ", s->f);
-        put_key(s->f, "next", next);
+        info_put_key(s->f, "next", next);
     }
     fputs("}", s->f);
 }
@@ -152,9 +156,9 @@ void info_print_json(const struct info *info, FILE *f)
     struct findings s = {.f = f};
 
     fputs("{\n  ", f);
-    put_key(f, "verbs_info", VRB_VERSION);
+    info_put_key(f, "verbs_info", VRB_VERSION);
     fputs(",\n  ", f);
-    put_key(f, "host", info->host);
+    info_put_key(f, "host", info->host);
     fputs(",\n  \"ports\": [", f);
     for (int i = 0; i < info->num_ports; i++) {
         fputs(i > 0 ? ",\n   " : "\n   ", f);

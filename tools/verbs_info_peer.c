@@ -1,4 +1,4 @@
-/* verbs_info --peer: explains what two hosts would choose.
+/* verbs_info --peer: reads what another host has to offer.
  * SPDX-License-Identifier: BSD-3-Clause */
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -6,22 +6,48 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "address/vrb_reach.h"
 #include "tools/info.h"
 #include "util/vrb_status.h"
 
 /* A saved listing is a few KiB; larger is something else. */
 #define FILE_MAX (1 << 20)
 
-/* The string value of a key at the top of what put_key() writes. NULL if it is not there. */
+#define BLANKS " \t\r\n"
+
+/* What follows `"key":`, wherever that stands: a listing may have been written anew by another
+ * program. A quote within a string is escaped, so this is a key. NULL if it is not there. */
 static const char *find_value(const char *json, const char *key)
 {
     char pattern[40];
-    const char *at;
+    const char *at = json;
 
-    snprintf(pattern, sizeof(pattern), "\n  \"%s\": \"", key);
-    at = strstr(json, pattern);
-    return at == NULL ? NULL : at + strlen(pattern);
+    snprintf(pattern, sizeof(pattern), "\"%s\"", key);
+    while ((at = strstr(at, pattern)) != NULL) {
+        at += strlen(pattern);
+        at += strspn(at, BLANKS);
+        if (*at == ':') {
+            return at + 1 + strspn(at + 1, BLANKS);
+        }
+    }
+    return NULL;
+}
+
+/* Copies a string up to its closing quote; what terminals might take for a command is left out.
+ * Returns what follows, NULL if it is no string. */
+static const char *take_string(const char *from, char *to, size_t room)
+{
+    size_t n = 0;
+
+    if (from == NULL || *from != '"') {
+        return NULL;
+    }
+    for (from++; *from != '"' && *from != '\0'; from++) {
+        if (n + 1 < room) {
+            to[n++] = isprint((unsigned char)*from) ? *from : '?';
+        }
+    }
+    to[n] = '\0';
+    return *from == '"' ? from + 1 : NULL;
 }
 
 static int hex(int c)
@@ -45,40 +71,61 @@ static int read_hex(const char *text, uint8_t *out, size_t room)
     return (int)n;
 }
 
-static int read_listing(const char *json, const char *from, struct vrb_address *ports, char *host,
-                        size_t host_len, char *err, size_t len)
+static int read_published(const char *text, const char *from, struct info_peer *peer, char *err,
+                          size_t len)
 {
-    const char *name = find_value(json, "host"), *published = find_value(json, "published");
     size_t size = vrb_address_packed_max(VRB_MAX_RAILS);
     uint8_t *blob = malloc(size);
     const char *why = "it is damaged";
-    int n = published == NULL || blob == NULL ? -1 : read_hex(published, blob, size);
+    int n = blob == NULL || text == NULL || *text != '"' ? -1 : read_hex(text + 1, blob, size);
 
     if (n == 0) {
         snprintf(err, len, "%s: that host has no usable port (run verbs_info there to see why)",
                  from);
         n = -1;
     } else if (n < 0) {
-        snprintf(err, len, "%s: not a listing of `verbs_info --json`", from);
+        snprintf(err, len, "%s: %s", from,
+                 text != NULL ? "its addresses are damaged: make the listing anew"
+                              : "not a listing of `verbs_info --json`, or not all of it");
     } else {
-        n = vrb_address_unpack(blob, (size_t)n, ports, &why);
+        n = vrb_address_unpack(blob, (size_t)n, peer->ports, &why);
         if (n < 0) {
             snprintf(err, len, "%s: %s", from, why);
         }
     }
-    if (name != NULL) {
-        snprintf(host, host_len, "%.*s", (int)strcspn(name, "\""), name);
-    }
     free(blob);
-    return n < 0 ? -1 : n;
+    peer->n = n;
+    return n < 0 ? -1 : 0;
 }
 
-static int read_address(const char *text, struct vrb_address *port, char *host, size_t host_len)
+static int read_listing(const char *json, const char *from, struct info_peer *peer, char *err,
+                        size_t len)
+{
+    const char *name = find_value(json, "job_ports");
+
+    if (read_published(find_value(json, "published"), from, peer, err, len) < 0) {
+        return -1;
+    }
+    (void)take_string(find_value(json, "host"), peer->host, sizeof(peer->host));
+    for (int i = 0; name != NULL && i < peer->n; i++) {
+        name += strspn(name, BLANKS "[,");
+        name = take_string(name, peer->names[i], sizeof(peer->names[i]));
+    }
+    return 0;
+}
+
+/* Returns 0 if the text is no address, -1 if it is none of a host. */
+static int read_address(const char *text, struct info_peer *peer, char *err, size_t len)
 {
     uint8_t raw[VRB_GID_LEN] = {[10] = 0xff, [11] = 0xff};
+    struct vrb_address *port = &peer->ports[0];
 
     if (inet_pton(AF_INET, text, raw + 12) != 1 && inet_pton(AF_INET6, text, raw) != 1) {
         return 0;
+    }
+    if (vrb_gid_fault(raw) != NULL) {
+        snprintf(err, len, "no host is reached by %s: %s", text, vrb_gid_fault(raw));
+        return -1;
     }
     *port = (struct vrb_address){.link = VRB_LINK_ROCE,
                                  .mtu = 5,
@@ -88,107 +135,60 @@ static int read_address(const char *text, struct vrb_address *port, char *host, 
                                  .recv_size = 1};
     port->gids[0].type = VRB_GID_ROCE_V2;
     memcpy(port->gids[0].raw, raw, VRB_GID_LEN);
-    snprintf(host, host_len, "%s", text);
+    snprintf(peer->host, sizeof(peer->host), "%s", text);
+    peer->n = 1;
     return 1;
 }
 
-int info_peer_read(const char *from, struct vrb_address ports[VRB_MAX_RAILS], char *host,
-                   size_t host_len, char *err, size_t len)
+/* The whole of a stream, with a zero behind it. NULL: err says why not. */
+static char *read_all(FILE *f, const char *from, char *err, size_t len)
 {
-    FILE *f = fopen(from, "r");
+    char *text = malloc(FILE_MAX + 1);
+    size_t n = text == NULL ? 0 : fread(text, 1, FILE_MAX, f);
+    const char *why = NULL;
+
+    if (text == NULL) {
+        why = "out of memory";
+    } else if (ferror(f)) {
+        why = strerror(errno); /* a directory, for one */
+    } else if (n == FILE_MAX) {
+        why = "much longer than any listing of `verbs_info --json`";
+    } else {
+        text[n] = '\0';
+        return text;
+    }
+    snprintf(err, len, "%s: %s", from, why);
+    free(text);
+    return NULL;
+}
+
+int info_peer_read(const char *from, struct info_peer *peer, char *err, size_t len)
+{
+    int is_stdin = strcmp(from, "-") == 0;
+    FILE *f = is_stdin ? stdin : fopen(from, "r");
+    const char *name = is_stdin ? "standard input" : from;
     char *json;
-    size_t n;
     int rc;
 
-    if (f == NULL && read_address(from, &ports[0], host, host_len)) {
-        return 1;
-    }
     if (f == NULL) {
-        snprintf(err, len, "%s: %s (and it is no IP address)", from, strerror(errno));
-        return -1;
+        int why = errno;
+
+        rc = read_address(from, peer, err, len);
+        if (rc == 0 && why == ENOENT) {
+            snprintf(err, len,
+                     "'%s' is neither an IP address nor a file; for another host, make one there: "
+                     "ssh HOST verbs_info --json > FILE",
+                     from);
+        } else if (rc == 0) {
+            snprintf(err, len, "%s: %s", from, strerror(why));
+        }
+        return rc > 0 ? 0 : -1;
     }
-    json = malloc(FILE_MAX + 1);
-    n = json == NULL ? 0 : fread(json, 1, FILE_MAX, f);
-    fclose(f);
-    if (json == NULL) {
-        snprintf(err, len, "out of memory");
-        return -1;
+    json = read_all(f, name, err, len);
+    if (!is_stdin) {
+        fclose(f);
     }
-    json[n] = '\0';
-    rc = read_listing(json, from, ports, host, host_len, err, len);
+    rc = json == NULL ? -1 : read_listing(json, name, peer, err, len);
     free(json);
     return rc;
-}
-
-static void print_path(const struct info_port *p, const struct vrb_address *local,
-                       const struct vrb_address *remote, int position, FILE *f)
-{
-    struct vrb_address from = *local, to = *remote;
-    struct vrb_path path;
-    const char *why;
-    char here[96], there[96], text[256];
-
-    if (vrb_choose(local, remote, &path, &why) < 0) {
-        return; /* vrb_choose_pairs pairs no such ports */
-    }
-    from.lid = (uint16_t)(from.lid + path.src_path_bits); /* 0 on RoCE */
-    to.lid = path.dlid;
-    vrb_address_text(&from, path.use_grh ? &path.sgid : NULL, here, sizeof(here));
-    vrb_address_text(&to, path.use_grh ? &path.dgid : NULL, there, sizeof(there));
-    fprintf(f, "%s port %d -> port %d of the peer\n", p->facts.dev, p->facts.port, position + 1);
-    fprintf(f, "  from       %s", here);
-    if (path.link == VRB_LINK_ROCE) {
-        fprintf(f, ", index %u", path.sgid_index);
-    }
-    fprintf(f, "\n  to         %s\n  MTU        %d\n  why        %s\n", there, 128 << path.mtu,
-            vrb_reach_why(&path, text, sizeof(text)));
-    for (int n = 1; n < path.pairs && n < 4; n++) {
-        struct vrb_path next;
-
-        if (vrb_choose_nth(local, remote, n, &next, &why) == VRB_OK) {
-            fprintf(
-                f, "  else       %s\n",
-                vrb_address_text(remote, next.use_grh ? &next.dgid : NULL, there, sizeof(there)));
-        }
-    }
-    if (path.link == VRB_LINK_ROCE && path.near != VRB_NEAR_SAME) {
-        fprintf(f, "  sure?      masks and routes do not tell; the first messages of a job will\n");
-    }
-    if (path.link == VRB_LINK_IB && vrb_gid_is_link_scope(path.sgid.raw)) {
-        fprintf(f,
-                "  sure?      if both are on one fabric: the default subnet prefix (fe80::) tells "
-                "no two apart\n");
-    }
-}
-
-int info_peer_explain(const struct info *info, const struct vrb_address *remote, int n,
-                      const char *host, FILE *f)
-{
-    struct vrb_address local[VRB_MAX_RAILS];
-    const struct info_port *from[VRB_MAX_RAILS];
-    int map[VRB_MAX_RAILS], pairs, nlocal = info_addresses(info, local, from);
-    const char *why = NULL;
-    char text[4096];
-
-    fprintf(f, "host %s to host %s\n\n", info->host, host[0] ? host : "?");
-    if (nlocal == 0) {
-        fprintf(f, "This host has no usable port: run verbs_info without --peer to see why.\n");
-        return 1;
-    }
-    /* Of two processes the one with the smaller name comes first; here, this host's. */
-    pairs = vrb_choose_pairs(local, nlocal, remote, n, 1, map, &why);
-    if (pairs == 0) {
-        fprintf(f, "They cannot talk: %s\n",
-                vrb_reach_none_of(local, nlocal, remote, n, why, text, sizeof(text)));
-        return 1;
-    }
-    for (int i = 0; i < nlocal; i++) {
-        if (map[i] >= 0) {
-            print_path(from[i], &local[i], &remote[map[i]], map[i], f);
-        } else {
-            fprintf(f, "%s port %d: no partner (%s)\n", from[i]->facts.dev, from[i]->facts.port,
-                    n <= pairs ? "each port of the peer has one" : "no port of the peer fits");
-        }
-    }
-    return 0;
 }

@@ -27,20 +27,22 @@ static const char *rate_text(uint32_t mbps, char *buf, size_t len)
 static void print_line(FILE *f, const struct info_port *p)
 {
     const struct vrb_facts *x = &p->facts;
-    char rate[32], code[48];
+    char rate[32], code[48], mtu[32] = "MTU unknown";
 
     if (x->port == 0 || x->state == 0) {
         fprintf(f, "%s%s%.0d\n", x->dev, x->port == 0 ? "" : " port ", x->port);
         return;
     }
-    fprintf(f, "%s port %d: %s, %s, %s (%s), MTU %d of %d\n", x->dev, x->port,
+    if (x->active_mtu != 0) {
+        snprintf(mtu, sizeof(mtu), "MTU %d of %d", 128 << x->active_mtu, 128 << x->max_mtu);
+    }
+    fprintf(f, "%s port %d: %s, %s, %s (%s), %s\n", x->dev, x->port,
             vrb_facts_foreign(x->transport) != NULL ? vrb_facts_foreign(x->transport)
             : x->link == VRB_LINK_IB                ? "InfiniBand"
             : x->link == VRB_LINK_ROCE              ? "RoCE"
                                                     : "unknown link layer",
             vrb_facts_state_text(x->state), rate_text(x->speed_mbps, rate, sizeof(rate)),
-            vrb_query_speed_text(x->active_speed, x->active_width, code, sizeof(code)),
-            128 << x->active_mtu, 128 << x->max_mtu);
+            vrb_query_speed_text(x->active_speed, x->active_width, code, sizeof(code)), mtu);
 }
 
 static void print_device(FILE *f, const struct vrb_facts *x)

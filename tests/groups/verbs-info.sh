@@ -36,19 +36,37 @@ done
 
 # ---- no device, no rights, odd input
 
-tap_run "no device: says what to look at" 10 "$info"
+# status N WHAT COMMAND...: ends with that status; what it says goes to $TAP_OUT
+status() {
+    local want=$1 what=$2
+    shift 2
+    "$@" >"$TAP_OUT" 2>&1
+    tap_is $? "$want" "$what"
+}
+# valid WHAT: $TAP_OUT is JSON
+valid() {
+    cp "$TAP_OUT" "$TAP_TMP/valid.json"
+    tap_run "$1" 10 python3 -m json.tool "$TAP_TMP/valid.json"
+}
+
+status 1 "no device: status 1" "$info"
 tap_like "$TAP_OUT" 'No RDMA device was found' "no device: the first line says so"
-tap_run "no device: JSON" 10 "$info" --json
-tap_run "without any privilege" 10 setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs \
-    "$info" --no-checks
+status 1 "no device: JSON, status 1" "$info" --json
+valid "no device: the JSON is JSON"
+SOFTHCA_HOSTNAME=$'n\xff"\x1b' LD_PRELOAD=$BUILD/.libs/libsofthca.so SOFTHCA_FABRIC=info-name-$$ \
+    timeout 10 "$info" --json >"$TAP_OUT" 2>&1
+valid "a host name of odd bytes: the JSON is JSON"
+status 1 "without any privilege" setpriv --reuid=65534 --regid=65534 --clear-groups \
+    --no-new-privs "$info" --no-checks
 # A container as launchers make them: namespaces of its own, and no /sys of the host's.
 cat >"$TAP_TMP/box.sh" <<'EOF'
 mount -t tmpfs none /sys && exec "$@"
 EOF
 if unshare -rmnpf true 2>/dev/null; then
-    tap_run "in a container" 20 unshare -rmnpf bash "$TAP_TMP/box.sh" "$info"
+    status 1 "in a container" unshare -rmnpf bash "$TAP_TMP/box.sh" "$info"
     tap_like "$TAP_OUT" 'No RDMA device was found' "in a container: says that it sees no device"
-    tap_run "in a container: JSON" 20 unshare -rmnpf bash "$TAP_TMP/box.sh" "$info" --json
+    status 1 "in a container: JSON" unshare -rmnpf bash "$TAP_TMP/box.sh" "$info" --json
+    valid "in a container: the JSON is JSON"
     SOFTHCA_FABRIC=info-box-$$ SOFTHCA_DEVS=roce SOFTHCA_HOST=node0 SOFTHCA_HOSTNAME=node0 timeout 20 \
         unshare -rmn env LD_PRELOAD="$BUILD/.libs/libsofthca.so" "$info" >"$TAP_OUT" 2>&1
     tap_like "$TAP_OUT" 'shca1 port 1' "in a container with a device: it is listed"
@@ -56,7 +74,7 @@ if unshare -rmnpf true 2>/dev/null; then
 else
     tap_skip "in a container" "no user namespaces here"
 fi
-(situation_info vlan 0 --include nothere --no-checks) >"$TAP_OUT" 2>&1
+status 1 "no port is let through: status 1" situation_info vlan 0 --include nothere --no-checks
 tap_like "$TAP_OUT" "'nothere' is not here" "an unknown device is named"
 tap_like "$TAP_OUT" 'no: --include does not name it' "and why the other is not used"
 for wrong in '--peer /nonexistent' '--sl 16' '--pkey x' 'word' '--include a --exclude b' '--nope'; do
@@ -70,6 +88,47 @@ for bad in '' '{}' "$(printf '{\n  "published": "00112"\n}')" "$(printf '{\n  "p
     situation_info vlan 0 --peer "$TAP_TMP/bad.json" >"$TAP_OUT" 2>&1
     tap_is $? 2 "a damaged listing is refused: '$(tr '\n' ' ' <"$TAP_TMP/bad.json")'"
 done
+# ---- listings as they come from other hosts: whole, rewritten, cut, and what is none
+
+situation_info uneven 1 --json >"$TAP_TMP/good.json"
+rewritten() { # rewritten HOW PYTHON
+    python3 -c "import json, sys; json.dump(json.load(open(sys.argv[1])), sys.stdout, $2)" \
+        "$TAP_TMP/good.json" >"$TAP_TMP/re.json"
+    status 0 "a listing $1 is read" situation_info uneven 0 --peer "$TAP_TMP/re.json"
+    tap_like "$TAP_OUT" 'roce1 port 1 -> roce0 port 1 of the peer' "... and names the peer's port"
+}
+rewritten "with other blanks" "indent=7"
+rewritten "on one line, sorted" "separators=(',', ':'), sort_keys=True"
+situation_info uneven 0 --peer - <"$TAP_TMP/good.json" >"$TAP_OUT" 2>&1
+tap_is $? 0 "a listing from standard input"
+status 0 "the explanation as JSON" situation_info uneven 0 --json --peer "$TAP_TMP/good.json"
+tap_like "$TAP_OUT" '"peer_port": "roce0:1"' "... names the peer's port"
+valid "... and is JSON"
+status 1 "no way, as JSON" situation_info uneven 0 --json --peer 2001:db8::1
+tap_like "$TAP_OUT" '"reachable": false' "... says so"
+valid "... and is JSON"
+head -c 300 "$TAP_TMP/good.json" >"$TAP_TMP/cut.json"
+(printf '{"published": "'; tr '\0' 0 </dev/zero | head -c 2000000) >"$TAP_TMP/long.json"
+head -c 5000 "$BUILD/libvrb.la" >"$TAP_TMP/other.json"
+refused() { # refused PEER PATTERN
+    status 2 "--peer ${1##*/} is refused" situation_info vlan 0 --peer "$1"
+    tap_like "$TAP_OUT" "^verbs_info: .*$2" "... with the reason"
+    tap_is "$(wc -l <"$TAP_OUT")" 1 "... in one line"
+}
+refused "$TAP_TMP/cut.json" 'not a listing of .*or not all of it'
+refused "$TAP_TMP/other.json" 'not a listing of '
+refused "$TAP_TMP/long.json" 'much longer than any listing'
+refused "$TAP_TMP" 'Is a directory'
+refused node2 'ssh HOST verbs_info --json'
+refused 0.0.0.0 'no host is reached by 0.0.0.0: it is the unspecified'
+refused ff02::1 'multicast'
+# shellcheck disable=SC2016
+for sink in '>/dev/full' '>&-' '--json >/dev/full' '--help >/dev/full' '--version >&-'; do
+    timeout 10 bash -c '"$1" '"$sink" sh "$info" 2>"$TAP_OUT"
+    tap_is $? 2 "output that goes nowhere: verbs_info $sink"
+    tap_like "$TAP_OUT" 'the output cannot be written: ' "... is said"
+done
+
 situation_info vlan 0 --peer 10.100.0.7 >"$TAP_OUT" 2>&1
 tap_like "$TAP_OUT" 'from       GID ::ffff:10.100.0.1' "--peer ADDRESS: the address of that network"
 situation_info vlan 0 --peer 2001:db8::1 >"$TAP_OUT" 2>&1
