@@ -9,7 +9,7 @@ import tempfile
 
 # What benchmarks/vrb_instructions does; after each of them it calls after_NAME, which makes
 # callgrind write a dump.
-OPERATIONS = ["send", "receive", "idle"]
+OPERATIONS = ["send", "receive", "idle", "alone"]
 
 # Whose instructions are ours: what a change here can make better or worse. Both are in one object;
 # the source file of a function tells them apart, what is inlined in it counts as its own.

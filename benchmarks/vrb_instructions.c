@@ -22,9 +22,11 @@ static char buffer[65536];
 void measured_send(int size, int peer);
 void measured_receive(int size, int peer);
 void measured_idle(int peer);
+void measured_alone(int peer);
 void after_send(void);
 void after_receive(void);
 void after_idle(void);
+void after_alone(void);
 
 __attribute__((noinline)) void measured_send(int size, int peer)
 {
@@ -44,6 +46,14 @@ __attribute__((noinline)) void measured_idle(int peer)
     MPI_Iprobe(peer, 3, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
 }
 
+/* The same before any message: what a job pays that uses shared memory alone. */
+__attribute__((noinline)) void measured_alone(int peer)
+{
+    int flag = 0;
+
+    MPI_Iprobe(peer, 3, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+}
+
 /* callgrind writes its counts and starts anew when these are entered. */
 __attribute__((noinline)) void after_send(void)
 {
@@ -56,6 +66,11 @@ __attribute__((noinline)) void after_receive(void)
 }
 
 __attribute__((noinline)) void after_idle(void)
+{
+    __asm__ volatile("");
+}
+
+__attribute__((noinline)) void after_alone(void)
 {
     __asm__ volatile("");
 }
@@ -88,6 +103,10 @@ int main(int argc, char **argv)
     if (ranks != 2 || count < 1 || size < 0 || size > (int)sizeof(buffer)) {
         fprintf(stderr, "vrb_instructions: needs 2 ranks; see --help\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    for (int i = 0; i < count; i++) {
+        measured_alone(1 - rank);
+        after_alone();
     }
     for (int i = 0; i < WARM_UP + count; i++) {
         for (int turn = 0; turn < 2; turn++) {

@@ -166,6 +166,7 @@ struct vrb_dgram *vrb_dgram_of(struct vrb_peer *peer, uint64_t now)
     vrb_reasm_init(&d->reasm, rail->cfg.recv_size);
     vrb_rel_init(&d->rel, &rail->dgram->env, now, first_number(me, you), first_number(you, me));
     rail->dgram->peers++;
+    vrb_due(rail);
     peer->dgram = d;
     return d;
 }
