@@ -251,7 +251,9 @@ static mca_btl_base_module_t **verbs_init(int *num, bool progress_threads, bool 
     n = find_ports(&ports, err, sizeof(err));
     self->host_wide = false;
     if (n < 0) {
-        mca_btl_verbs_say_here("%s: the verbs BTL is not used", err);
+        mca_btl_verbs_say_here("btl_verbs_if_include or btl_verbs_if_exclude: %s: the verbs BTL is "
+                               "not used",
+                               err);
     } else {
         add_modules(ports, n, &cfg);
         if (self->num_modules == 0) {

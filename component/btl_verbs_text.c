@@ -83,15 +83,19 @@ static void sink(enum vrb_log_level level, const char *text)
     }
 }
 
+static bool given(const char *list)
+{
+    return list != NULL && list[0] != '\0';
+}
+
 void mca_btl_verbs_text_start(void)
 {
     struct mca_btl_verbs_component *c = &mca_btl_verbs_component;
     int verbose = opal_btl_base_framework.framework_verbose;
 
     c->asked = verbose > 0 || named_in(opal_btl_base_framework.framework_selection) ||
-               c->params.show_map || c->params.show_memory ||
-               (c->params.if_include != NULL && c->params.if_include[0]) ||
-               (c->params.if_exclude != NULL && c->params.if_exclude[0]);
+               c->params.show_map || c->params.show_memory || given(c->params.if_include) ||
+               given(c->params.if_exclude);
     c->first_here = opal_process_info.my_local_rank == 0;
     vrb_log_set(sink, verbose >= VERBOSE_DEBUG  ? VRB_LOG_DEBUG
                       : verbose >= VERBOSE_INFO ? VRB_LOG_INFO
@@ -167,7 +171,8 @@ static void add(char *text, size_t size, const char *fmt, ...)
 void mca_btl_verbs_say_no_ports(const struct vrb_port *ports, int n)
 {
     const struct mca_btl_verbs_component *c = &mca_btl_verbs_component;
-    int opened = 0, inactive = 0;
+    int opened = 0, inactive = 0,
+        lists = given(c->params.if_include) || given(c->params.if_exclude);
     char text[2048];
     int i;
 
@@ -176,15 +181,22 @@ void mca_btl_verbs_say_no_ports(const struct vrb_port *ports, int n)
     }
     snprintf(text, sizeof(text), "The verbs BTL was asked for, but host %s has no port for it.\n",
              opal_process_info.nodename);
+    if (n == 0 && lists) {
+        add(text, sizeof(text),
+            "\n  %s leaves none of its ports.\n\n"
+            "What to do: `verbs_info`, installed with the component, lists the ports of a host. "
+            "The\n"
+            "parameter takes DEVICE or DEVICE:PORT, separated by commas; without it, all are used.",
+            given(c->params.if_include) ? "btl_verbs_if_include" : "btl_verbs_if_exclude");
+        mca_btl_verbs_say_framed(text);
+        return;
+    }
     if (n == 0) {
         add(text, sizeof(text),
-            "\n  No RDMA device was found%s.\n\n"
+            "\n  No RDMA device was found.\n\n"
             "What to do: `ibv_devinfo` lists the devices that libibverbs sees. If it lists none,\n"
             "the kernel driver or its libibverbs provider is not installed, or the job runs in a\n"
-            "container without /dev/infiniband.",
-            c->params.if_include != NULL || c->params.if_exclude != NULL
-                ? " that btl_verbs_if_include and btl_verbs_if_exclude let through"
-                : "");
+            "container without /dev/infiniband.");
         mca_btl_verbs_say_framed(text);
         return;
     }

@@ -76,6 +76,19 @@ static void name_port(const struct info_peer *peer, int at, char *buf, size_t le
     }
 }
 
+static const char *why_alone(const struct vrb_address *local, const struct info_peer *peer)
+{
+    struct vrb_path path;
+    const char *why;
+
+    for (int i = 0; i < peer->n; i++) {
+        if (vrb_choose(local, &peer->ports[i], &path, &why) >= 0) {
+            return "each port of the peer that fits has another";
+        }
+    }
+    return "no port of the peer fits";
+}
+
 static void print_pair(const struct pair *p, FILE *f)
 {
     fprintf(f, "%s port %d -> %s\n  from       %s", p->port->facts.dev, p->port->facts.port,
@@ -154,7 +167,7 @@ int info_pair_explain(const struct info *info, const struct info_peer *peer, FIL
 {
     struct vrb_address local[VRB_MAX_RAILS];
     const struct info_port *from[VRB_MAX_RAILS];
-    int map[VRB_MAX_RAILS], pairs, nlocal = info_addresses(info, local, from);
+    int map[VRB_MAX_RAILS], nlocal = info_addresses(info, local, from);
     const char *why = NULL;
     char text[4096];
     struct pair p;
@@ -166,8 +179,7 @@ int info_pair_explain(const struct info *info, const struct info_peer *peer, FIL
         return 1;
     }
     /* Of two processes the one with the smaller name comes first; here, this host's. */
-    pairs = vrb_choose_pairs(local, nlocal, peer->ports, peer->n, 1, map, &why);
-    if (pairs == 0) {
+    if (vrb_choose_pairs(local, nlocal, peer->ports, peer->n, 1, map, &why) == 0) {
         vrb_reach_none_of(local, nlocal, peer->ports, peer->n, why, text, sizeof(text));
         print_end(info, "They cannot talk: ", text, f);
         return 1;
@@ -177,8 +189,7 @@ int info_pair_explain(const struct info *info, const struct info_peer *peer, FIL
         if (map[i] < 0) {
             if (!info->opt.json) {
                 fprintf(f, "%s port %d: no partner (%s)\n", from[i]->facts.dev, from[i]->facts.port,
-                        peer->n <= pairs ? "each port of the peer has one"
-                                         : "no port of the peer fits");
+                        why_alone(&local[i], peer));
             }
         } else if (describe(&p, &local[i], &peer->ports[map[i]])) {
             name_port(peer, map[i], p.peer, sizeof(p.peer));

@@ -73,7 +73,7 @@ int vrb_filter_parse(struct vrb_filter *f, const char *include, const char *excl
 {
     memset(f, 0, sizeof(*f));
     if (!is_blank_list(include) && !is_blank_list(exclude)) {
-        snprintf(err, len, "both if_include and if_exclude are set");
+        snprintf(err, len, "ports are both included and excluded: give one of the two lists");
         return VRB_ERR_ARG;
     }
     f->exclude = !is_blank_list(exclude);

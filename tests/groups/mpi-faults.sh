@@ -147,12 +147,14 @@ mpi_fails "unknown device" "if_include.*'?nosuch0'?.*shca0" \
 mpi_pass "unknown device, with btl/tcp to fall back on" --btl self,tcp,verbs \
     --mca btl_verbs_if_include nosuch0 -- pingpong --iterations 1 --max-size 10K
 tap_like "$TAP_OUT" "if_include.*'?nosuch0'?.*shca0" "unknown device: the warning lists what exists"
+tap_like "$TAP_OUT" 'btl_verbs_if_include leaves none of its ports' "unknown device: which parameter"
+tap_unlike "$TAP_OUT" 'kernel driver|No RDMA device' "unknown device: it is not the driver's fault"
 mpi_pass "an unknown device beside a known one" --mca btl_verbs_if_include nosuch0,shca0 \
     -- pingpong --iterations 1 --max-size 10K
 tap_like "$TAP_OUT" "if_include.*'?nosuch0'?.*shca0" "an unknown device beside a known one: a warning"
 mpi_fails "unknown port" "if_include.*shca0:7.*shca0" \
     --mca btl_verbs_if_include shca0:7 -- pingpong --size 8
-mpi_fails "both lists" 'if_include.*if_exclude' --mca btl_verbs_if_include shca0 \
+mpi_fails "both lists" 'btl_verbs_if_include or btl_verbs_if_exclude: .*give one of the two' --mca btl_verbs_if_include shca0 \
     --mca btl_verbs_if_exclude shca1 -- pingpong --size 8
 mpi_pass "one of two devices excluded" --link all --mca btl_verbs_if_exclude shca0 \
     --mca btl_verbs_show_map 1 -- pingpong --iterations 1 --max-size 10K

@@ -123,11 +123,11 @@ static void bad_lists(void **state)
 static void both_lists(void **state)
 {
     struct vrb_filter f;
-    char err[64];
+    char err[80];
 
     (void)state;
     assert_int_equal(vrb_filter_parse(&f, "a", "b", err, sizeof(err)), VRB_ERR_ARG);
-    assert_string_equal(err, "both if_include and if_exclude are set");
+    assert_string_equal(err, "ports are both included and excluded: give one of the two lists");
 }
 
 static void long_lists(void **state)
