@@ -350,8 +350,37 @@ def examples(setup):
     return commands
 
 
+def one_figure(setup, options, program, size, field, limit=60):
+    """A figure of two ranks at one size, or None."""
+    output = run_mpi(setup, "ib", options,
+                     [setup.program(program), "-m", "%d:%d" % (size, size), "-b", "200", "--json"], limit=limit)
+    return own_figures(output, field).get(size) if output else None
+
+
+def beside_shared_memory(setup, rounds=7):
+    """Half round trips of 8 B through shared memory, without verbs in the job and beside an idle
+    one: {"without": [us, ...], "idle": [us, ...]}, interleaved."""
+    found = {"without": [], "idle": []}
+    name = "vader" if " 4." in first_line("mpirun", "--version") else "sm"
+    for _ in range(rounds):
+        for key, more in (("without", ""), ("idle", ",verbs")):
+            found[key].append(one_figure(setup, ["--hosts", "1", "--btl", "self," + name + more], "latency", 8, "p50_us"))
+    return {key: [value for value in values if value] for key, values in found.items()}
+
+
+def overlap(setup, rounds=3):
+    """Percent of a non-blocking 1 MiB transfer that a computation hides: {peer: [percent, ...]}"""
+    found = {"verbs": [], "ucx": []}
+    for _ in range(rounds):
+        for peer, values in found.items():
+            values.append(one_figure(setup, VRBRUN[peer], "isend", 1 << 20, "overlap_percent"))
+    return {peer: [value for value in values if value is not None] for peer, values in found.items()}
+
+
 def extras(setup):
     return {"memory": memory(setup),
+            "shared_memory": beside_shared_memory(setup),
+            "overlap": overlap(setup),
             "instructions": {peer: counting.counted(setup, peer) for peer in ("verbs", "ucx")}}
 
 
