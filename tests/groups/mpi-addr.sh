@@ -216,6 +216,7 @@ printf '[port */shca1]\ngid.* = empty\n' >"$TAP_TMP/nogid.ini"
 mpi_job --link roce --conf "$TAP_TMP/nogid.ini" --btl self,tcp,verbs -- \
     pingpong --max-size 1K --timeout 20 >"$TAP_OUT" 2>&1
 tap_like "$TAP_OUT" 'shca1 port 1: the port has no GID: ' "no GID at all: the reason"
+# shellcheck disable=SC2016 # the backticks are text
 tap_like "$TAP_OUT" 'What to do: .verbs_info' "no GID at all: what to look at"
 tap_unlike "$TAP_OUT" 'check *its cable|PORT_ACTIVE' "no GID at all: the port is active"
 
