@@ -17,10 +17,7 @@ series=$(_vrb_mpi_major mpirun)
 
 # The launcher keeps the job when a rank dies, and tells the survivors. Where it must not, so that
 # the transport has to find out by itself, a shell stays behind in the victim's place.
-# shellcheck disable=SC2016 # the shell that runs it expands them
-printf '%s\n' '#!/bin/sh' '"$@"' 'status=$?' '[ $status -ne 137 ] || sleep 8' 'exit $status' \
-    >"$TAP_TMP/survivor"
-chmod +x "$TAP_TMP/survivor"
+mpi_survivor 8
 
 # goes_on WHAT yes|no [OPTIONS] -- [ARGS]: "no": the launcher is kept from seeing the death
 goes_on() {

@@ -148,6 +148,15 @@ mpi_tiny() {
     done
 }
 
+# mpi_survivor SECONDS: makes the program $TAP_TMP/survivor, which runs its arguments and, when these
+# were killed, stays behind in their place for a while, so that the launcher does not see the death.
+mpi_survivor() {
+    # shellcheck disable=SC2016 # the shell that runs it expands them
+    printf '%s\n' '#!/bin/sh' '"$@"' 'status=$?' "[ \$status -ne 137 ] || sleep $1" \
+        'exit $status' >"$TAP_TMP/survivor"
+    chmod +x "$TAP_TMP/survivor"
+}
+
 mpi_killed() {
     local what="$1, the launcher sees it: $2" seen=$2 options=() out=$TAP_TMP/killed begin status took
     local command=("$BUILD/tests/mpi/killed")
@@ -158,11 +167,7 @@ mpi_killed() {
     done
     shift
     if [ "$seen" = no ]; then
-        # a shell stays behind in the victim's place
-        # shellcheck disable=SC2016 # the shell that runs it expands them
-        printf '%s\n' '#!/bin/sh' '"$@"' 'status=$?' '[ $status -ne 137 ] || sleep 25' \
-            'exit $status' >"$TAP_TMP/survivor"
-        chmod +x "$TAP_TMP/survivor"
+        mpi_survivor 25
         # a peer that does not answer is waited for: this long only
         options+=(--mca btl_verbs_recover_timeout 3)
         command=("$TAP_TMP/survivor" "${command[@]}")
