@@ -143,6 +143,12 @@ tap_fails "a build folder that cannot be written" 30 env BUILD=/proc/verbs "$TOP
 tap_like "$TAP_OUT" 'Set BUILD and PREFIX' "is named, with what to do"
 tap_fails "a path with a blank" 30 env BUILD="$TAP_TMP/a b" "$TOP/tools/build.sh"
 tap_like "$TAP_OUT" 'Move the sources, or set BUILD' "is named, with what to do"
+# A link hides it, from the launcher too.
+mkdir -p "$TAP_TMP/c d/tests"
+cp -r "$TOP/tests/lib" "$TAP_TMP/c d/tests"
+ln -s "$TAP_TMP/c d" "$TAP_TMP/link"
+tap_run "a path with a blank, by a link without" 60 env BUILD="$BUILD" PREFIX="$PREFIX" \
+    "$TAP_TMP/link/tests/lib/vrbrun" -- "$BUILD/tests/mpi/pingpong" --size 8
 
 # --- packages --------------------------------------------------------------------------------
 
