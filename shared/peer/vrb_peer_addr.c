@@ -363,7 +363,8 @@ static void start_anew(struct vrb_peer *peer)
     }
     if (peer->qp != NULL && !peer->self) {
         vrb_failure_init(&f, "keeping the connection");
-        f.detail = "an address of the port changed";
+        f.detail = "an address of this port changed (if the peer's did at the same time, neither "
+                   "can tell the other)";
         (void)vrb_recover_break(peer, &f); /* in vain: its retries will find out, and tell */
     }
 }

@@ -149,6 +149,14 @@ changed "the address of a port that two ranks share" ud roce \
 tap_like "$TAP_OUT" 'address ::ffff:10.77.1.1 .*has become ::ffff:10.77.1.99' \
     "a shared port's address: it was noticed"
 
+# Both ends of two ports at once cannot be mended, but it is said.
+mpi_fails "both ends change at once" 'if the peer.s did at the same time, neither can tell' --link ib \
+    --mca btl_verbs_recover_timeout 2 --fault "port.down host=node0 dev=shca0 nth=1000;
+        port.down host=node1 dev=shca0 nth=1001; lid.set host=node0 dev=shca0 at=1500ms lid=0x77;
+        lid.set host=node1 dev=shca0 at=1500ms lid=0x88; port.up host=node0 at=1600ms;
+        port.up host=node1 at=1600ms" -- \
+    pingpong --max-size 16K --kinds 3 --iterations 10 --timeout $((MPI_TEST_LIMIT - 10))
+
 # ---- quality of service: what connections and datagrams of both ends really carry
 
 # queues LINK [OPTIONS]: the queue pairs of a running job of two ranks go to $TAP_TMP/queues.
