@@ -53,4 +53,18 @@ _mpi_case "no more registrations after a second" 4 memory --buffers 10
 mpi_options=(--ranks 2 --fault 'reg_mr.fail min=600k at=500ms for=700ms')
 _mpi_case "no registrations for a while" 4 memory --buffers 10
 
+# Shared memory of the software HCA for a fabric, but for no queue of a rank.
+# shellcheck disable=SC2016 # the inner shell expands it
+if unshare -m mount -t tmpfs -o size=1m tmpfs /dev/shm 2>/dev/null; then
+    tap_fails "a /dev/shm of 1 MiB: the job ends by itself" $((MPI_TEST_LIMIT + 30)) \
+        unshare -m sh -c 'mount -t tmpfs -o size=1m tmpfs /dev/shm && exec "$@"' sh \
+        "$TOP/tests/lib/vrbrun" --timeout $MPI_TEST_LIMIT -- "$BUILD/tests/mpi/pingpong"
+    tap_like "$TAP_OUT" 'no room for [0-9]* KiB more of shared memory' \
+        "a /dev/shm of 1 MiB: the software HCA says why"
+    tap_unlike "$TAP_OUT" 'Bus error|signal 7|left .* behind|had not ended' \
+        "a /dev/shm of 1 MiB: no crash, nothing left behind"
+else
+    tap_skip "a /dev/shm of 1 MiB" "no mount namespace here (needs root)"
+fi
+
 tap_done

@@ -74,6 +74,23 @@ only_ib() {
 }
 tap_is "$(only_ib)" shca0 "SOFTHCA_DEVS restricts the devices"
 
+# small_shm SIZE COMMAND...: on node0, with a /dev/shm of its own
+small_shm() {
+    # shellcheck disable=SC2016 # the inner shell expands them
+    on_host unshare -m sh -c 'mount -t tmpfs -o size="$0" tmpfs /dev/shm || exit; "$@"; status=$?
+        ls /dev/shm; exit $status' "$@"
+}
+# Touching a page that is not to be had ended programs and the launcher's daemons with SIGBUS.
+if small_shm 4k true >/dev/null; then
+    tap_fails "a program on a /dev/shm of 4 KiB ends by itself" 20 \
+        small_shm 4k ibv_devinfo
+    tap_like "$TAP_OUT" 'no room for [0-9]* KiB more of shared memory: /dev/shm has 4 KiB left' \
+        "and says why"
+    tap_unlike "$TAP_OUT" '^softhca-' "and leaves nothing"
+else
+    tap_skip "a program on a /dev/shm of 4 KiB" "no mount namespace here (needs root)"
+fi
+
 left=$(find /dev/shm -maxdepth 1 -name "softhca-$fabric*")
 tap_is "$left" "" "nothing is left in shared memory"
 tap_done

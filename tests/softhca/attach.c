@@ -169,7 +169,9 @@ static int do_attach(void)
     }
     rc = shca_open_or_make();
     if (rc) {
-        shca_log("%s/seg: %s", shca.dir, strerror(rc));
+        if (rc != ENOSPC) { /* said with how much is missing */
+            shca_log("%s/seg: %s", shca.dir, strerror(rc));
+        }
         close(lfd);
         return rc;
     }

@@ -21,13 +21,17 @@ static unsigned int class_of(uint64_t bytes)
     return c;
 }
 
-/* The segment is sparse: touching a page that /dev/shm has no room for would end in SIGBUS. */
+/* Large rings are rarely filled, so their pages are not reserved, only looked for. */
 static bool room_for(uint64_t bytes)
 {
     struct statvfs v;
 
-    return bytes < GIVE_BACK || shca.dir_fd < 0 || fstatvfs(shca.dir_fd, &v) < 0 || !v.f_blocks ||
-           (uint64_t)v.f_bavail * v.f_bsize >= bytes + (1u << 20);
+    if (bytes < GIVE_BACK || shca.dir_fd < 0 || fstatvfs(shca.dir_fd, &v) < 0 || !v.f_blocks ||
+        (uint64_t)v.f_bavail * v.f_bsize >= bytes + (1u << 20)) {
+        return true;
+    }
+    shca_no_room(bytes);
+    return false;
 }
 
 uint64_t shca_heap_alloc(uint64_t bytes)
@@ -43,7 +47,8 @@ uint64_t shca_heap_alloc(uint64_t bytes)
     if (s->free_list[c]) {
         off = s->free_list[c];
         s->free_list[c] = *(uint64_t *)shca_at(off);
-    } else if (s->heap_top + (UINT64_C(1) << c) <= s->heap_end) {
+    } else if (s->heap_top + (UINT64_C(1) << c) <= s->heap_end &&
+               (bytes >= GIVE_BACK || shca_reserve(s->heap_top, UINT64_C(1) << c) == 0)) {
         off = s->heap_top;
         s->heap_top += UINT64_C(1) << c;
     }
@@ -120,6 +125,10 @@ int shca_obj_alloc(enum sm_table t, uint32_t dev, uint32_t ctx)
         return -1;
     }
     o = shca_obj(t, i);
+    if (shca_reserve((uint64_t)((char *)o - (char *)s), tables[t].size) != 0) {
+        shca_unlock(&s->table_lock);
+        return -1;
+    }
     clear(t, o);
     if (!atomic_load(&o->gen)) {
         if (tables[t].lock) {

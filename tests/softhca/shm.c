@@ -10,11 +10,13 @@
 #include "shm_dir.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 struct shca shca = {.dir_fd = -1, .strict = 1, .bounce = 1024, .lock = PTHREAD_MUTEX_INITIALIZER};
@@ -210,6 +212,40 @@ static int map_seg(int fd, uint64_t size)
     return 0;
 }
 
+/* Each process says it once. */
+void shca_no_room(uint64_t bytes)
+{
+    static _Atomic bool said;
+    struct statvfs v;
+
+    if (!atomic_exchange(&said, true)) {
+        uint64_t left =
+            fstatvfs(shca.dir_fd, &v) == 0 ? ((uint64_t)v.f_bavail * v.f_bsize) >> 10 : 0;
+
+        shca_log("no room for %" PRIu64 " KiB more of shared memory: " SHCA_SHM_DIR " has %" PRIu64
+                 " KiB left; a container gets more with --shm-size, a host by remounting it",
+                 (bytes + 1023) >> 10, left);
+    }
+}
+
+/* Pages for a part of the segment, which is sparse: touching one for which there is no room would
+ * end in SIGBUS. 0 or an errno. */
+int shca_reserve(uint64_t off, uint64_t len)
+{
+    int rc;
+
+    do {
+        rc = shca_seg_fd < 0 || fallocate(shca_seg_fd, 0, (off_t)off, (off_t)len) == 0 ? 0 : errno;
+    } while (rc == EINTR);
+    if (rc == EOPNOTSUPP) {
+        rc = 0;
+    }
+    if (rc) {
+        shca_no_room(len);
+    }
+    return rc;
+}
+
 static int make_seg(void)
 {
     uint64_t size = (uint64_t)SEG_GIB << 30;
@@ -221,9 +257,13 @@ static int make_seg(void)
     if (fd < 0) {
         return errno;
     }
-    rc = ftruncate(fd, (off_t)size) < 0 ? errno : map_seg(fd, size);
+    shca_seg_fd = fd;
+    rc = ftruncate(fd, (off_t)size) < 0 ? errno : shca_reserve(0, offsetof(struct sm_seg, ctxs));
+    rc = rc ? rc : map_seg(fd, size);
     if (rc) {
+        shca_seg_fd = -1;
         close(fd);
+        shca_wipe(shca.dir_fd, shca.dir);
         return rc;
     }
     shca.seg->version = SM_VERSION;
@@ -238,7 +278,6 @@ static int make_seg(void)
     load_conf(shca.seg);
     atomic_thread_fence(memory_order_release);
     shca.seg->magic = SM_MAGIC;
-    shca_seg_fd = fd;
     return 0;
 }
 

@@ -238,6 +238,8 @@ void shca_lock_init(sm_lock *l);
 void shca_free_objects(uint32_t proc_idx);
 
 /* Heap of the segment; 0 when it is full. The memory is not cleared. */
+void shca_no_room(uint64_t bytes);
+int shca_reserve(uint64_t off, uint64_t len);
 uint64_t shca_heap_alloc(uint64_t bytes);
 void shca_heap_free(uint64_t off, uint64_t bytes);
 
