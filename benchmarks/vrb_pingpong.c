@@ -45,6 +45,7 @@ static void usage(FILE *out)
         "  -t TEST         lat, bw, bibw or mr (message rate)\n"
         "  -m [MIN:]MAX    message sizes, powers of two from MIN to MAX bytes; K, M, G suffixes\n"
         "                  (default 0:4M, bw, bibw and mr 1:4M)\n"
+        "  -s LIST         instead of -m: these sizes, separated by commas\n"
         "  -i N            iterations for each size (default lat 10000, others 1000; a tenth\n"
         "                  of it above 8 KiB)\n"
         "  -x N            iterations of warm-up before (default a tenth of -i)\n"
