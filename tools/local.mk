@@ -1,7 +1,7 @@
 # Build rules of tools/, included by the top Makefile.am. SPDX-License-Identifier: BSD-3-Clause
 
 EXTRA_DIST += \
-	tools/build.sh tools/check-style.sh tools/install-packages.sh tools/into-ompi-tree tools/ompi-tree \
+	tools/build.sh tools/check-docs.py tools/check-style.sh tools/install-packages.sh tools/into-ompi-tree tools/ompi-tree \
 	tools/md2man.py tools/packages.txt
 
 # What users run.
