@@ -141,6 +141,8 @@ void mca_btl_verbs_params_config(mca_btl_base_module_t *module, struct vrb_confi
 /* ---- btl_verbs_pvars.c ---- */
 
 void mca_btl_verbs_pvars_register(void);
+/* The rails of the modules that live. Returns how many. */
+int mca_btl_verbs_rails(struct vrb_rail *rails[VRB_MAX_RAILS]);
 
 /* ---- btl_verbs_module.c ---- */
 

@@ -50,6 +50,8 @@ libvrb_la_SOURCES = \
 	shared/peer/vrb_retired.c \
 	shared/peer/vrb_retired.h \
 	shared/rail/vrb_async.c \
+	shared/rail/vrb_figures.c \
+	shared/rail/vrb_figures.h \
 	shared/rail/vrb_fit.c \
 	shared/rail/vrb_fit.h \
 	shared/rail/vrb_progress.c \

@@ -191,11 +191,28 @@ struct vrb_stats {
     uint64_t recovered, replayed;      /* QPs replaced after a break; packets sent again on them */
     uint64_t reg_bytes, reg_bytes_max; /* registered by the core's own pools now / at the most */
     uint64_t mr_count, mr_bytes, mr_failed; /* vrb_mr_register: live regions, bytes, refusals */
-    uint64_t peers, peer_bytes; /* as vrb_rail_count_peers() found them: peers, and their memory */
+    uint64_t mr_made;                       /* and all that were ever made */
+    /* Of what precedes, the part of datagrams. Not all of it is counted for RC as well: there,
+     * each instruction of the way out counts, and the rest is the difference. */
+    uint64_t ud_messages, ud_bytes, ud_puts, ud_put_bytes;
+    /* Counted by who keeps a cache of registrations: requests that ended with one. */
+    uint64_t mr_served;
+
+    /* All below: as vrb_rail_count_peers() found it. */
+    uint64_t peers, peer_bytes; /* peers, and their memory */
+    uint64_t peers_idle, peers_connecting, peers_connected, peers_recovering, peers_lost;
+    uint64_t peers_datagrams;                       /* those with a datagram half */
+    uint64_t rc_packets, rc_bytes, rc_copied;       /* copied: not inline */
+    uint64_t mr_hits;                               /* served without a registration */
+    uint64_t ud_lost, ud_timeouts, ud_needless;     /* what reliable/ counts */
+    uint64_t rtt_peers;                             /* peers with a known round trip, of which: */
+    uint64_t rtt_least, rtt_most, rtt_sum;          /* smoothed, ns */
+    uint64_t window_least, window_most, window_sum; /* packets that may be in flight */
 };
 struct vrb_stats *vrb_rail_stats(struct vrb_rail *rail);
 
-/* Counts the peers that exist now and the memory that is there because of them. Looks at each. */
+/* Counts the peers that exist now by their state, the memory that is there because of them, and
+ * what else nobody counts as it happens. Looks at each peer. */
 void vrb_rail_count_peers(struct vrb_rail *rail);
 
 /* ---- peers ----------------------------------------------------------------------------------- */

@@ -236,6 +236,8 @@ int vrb_dgram_send_copy(struct vrb_peer *peer, uint8_t tag, const void *hdr, uin
     d->messages++;
     rail->stats.tx_packets++;
     rail->stats.tx_bytes += p->len;
+    rail->stats.ud_messages++;
+    rail->stats.ud_bytes += p->len;
     send_new(d, pkt, now);
     vrb_dgram_touch(d);
     return VRB_OK;
@@ -369,6 +371,8 @@ static int next_work(struct vrb_dgram *d)
         buf->refs = 1;
         peer->rail->stats.tx_packets++;
         peer->rail->stats.tx_bytes += buf->len;
+        peer->rail->stats.ud_messages++;
+        peer->rail->stats.ud_bytes += buf->len;
         return 1;
     }
     d->cur_put = vrb_path_next_put(peer);
@@ -377,6 +381,8 @@ static int next_work(struct vrb_dgram *d)
         d->cur_put->refs = 1;
         peer->rail->stats.puts++;
         peer->rail->stats.put_bytes += d->cur_put->size;
+        peer->rail->stats.ud_puts++;
+        peer->rail->stats.ud_put_bytes += d->cur_put->size;
         return 1;
     }
     return 0;

@@ -67,6 +67,7 @@ int vrb_mr_register(struct vrb_rail *rail, void *base, size_t size, unsigned acc
         return VRB_ERR_NOMEM;
     }
     rail->stats.mr_count++;
+    rail->stats.mr_made++;
     rail->stats.mr_bytes += size;
     vrb_unlock(rail);
     return VRB_OK;

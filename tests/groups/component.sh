@@ -37,7 +37,8 @@ for name in if_include if_exclude show_map show_memory mode promote_after max_rc
 done
 if [ -s "$TAP_TMP/pvars" ]; then
     for name in tx_packets tx_bytes rx_packets rx_bytes puts gets stalls connections \
-        registered_bytes peers peer_bytes; do
+        registered_bytes peers peer_bytes rc_bytes ud_bytes credit_stalls ud_lost ud_rtt_mean \
+        ud_window_least peers_connected registration_hits; do
         tap_like "$TAP_TMP/pvars" "^$name\$" "ompi_info lists the counter btl_verbs_$name"
     done
 else
@@ -137,7 +138,7 @@ cat >"$TAP_TMP/count.c" <<'END'
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
-#define MAX 64
+#define MAX 128
 static char buf[1 << 20], names[MAX][256];
 int main(int argc, char **argv)
 {
@@ -182,7 +183,9 @@ END
 if tap_have mpicc && mpicc -o "$TAP_TMP/count" "$TAP_TMP/count.c" 2>"$TAP_TMP/cc"; then
     tap_run "a job that reads its counters" 90 vrb_mpirun --timeout 60 -- "$TAP_TMP/count"
     for pair in 'tx_packets [1-9]' 'rx_packets [1-9]' 'gets [1-9]' 'connections 1$' \
-        'lost_connections 0$' 'registered_bytes [1-9]' 'registrations_refused 0$'; do
+        'lost_connections 0$' 'registered_bytes [1-9]' 'registrations_refused 0$' \
+        'rc_packets [1-9]' 'tx_inline [1-9]' 'ud_messages 0$' 'ud_rtt_mean 0$' 'peers_connected 1$' \
+        'peers_idle 0$' 'registrations [1-9]' 'registration_hits [1-9]'; do
         tap_like "$TAP_OUT" "^btl_verbs_$pair" "counter btl_verbs_${pair%\$}"
     done
     moved=$(sed -n 's/^btl_verbs_get_bytes //p' "$TAP_OUT")
@@ -191,6 +194,13 @@ if tap_have mpicc && mpicc -o "$TAP_TMP/count" "$TAP_TMP/count.c" 2>"$TAP_TMP/cc
         "$TAP_TMP/count"
     tap_like "$TAP_OUT" '^btl_verbs_puts [1-9]' "the counter of RDMA writes moved"
     tap_like "$TAP_OUT" '^btl_verbs_gets 0$' "the counter of RDMA reads did not"
+    tap_run "the same by datagrams, some of which are lost" 90 vrb_mpirun --timeout 60 \
+        --fault 'ud.drop every=20' --mca btl_verbs_mode ud -- "$TAP_TMP/count"
+    for pair in 'rc_packets 0$' 'ud_messages [1-9]' 'ud_bytes [1-9]' 'ud_puts [1-9]' 'ud_lost [1-9]' \
+        'ud_rtt_least [1-9]' 'ud_rtt_mean [1-9]' 'ud_window_most [1-9]' 'peers_datagrams 1$' \
+        'peers_idle 1$' 'peers_connected 0$'; do
+        tap_like "$TAP_OUT" "^btl_verbs_$pair" "counter btl_verbs_${pair%\$}, by datagrams"
+    done
 else
     tap_skip "counters of a job" "mpicc cannot build a program"
 fi

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define COUNTERS_MAX 64
+#define COUNTERS_MAX 128
 
 /* Counter variables count from the moment their handle is made, so that is done at the start. */
 struct counters {
