@@ -18,6 +18,7 @@
  *   btl_verbs_memory_report.c  what memory a peer, and a process, holds
  *   btl_verbs_error.c      lost peers            btl_verbs_text.c     what is said to the user
  *   btl_verbs_map.c        which way each connection goes
+ *   btl_verbs_watch.c      counters that others may see while the job runs
  *
  * Locks: component.lock covers the table of processes and is never held while the core, the runtime
  * or a callback is called, because those may take the rail's lock or progress recursively. */
@@ -35,6 +36,7 @@ struct mca_btl_verbs_proc;
 /* What the user sets besides Open MPI's standard parameters and the core's numbers. */
 struct mca_btl_verbs_params {
     char *if_include, *if_exclude;
+    char *stats_dir; /* where the counters of a running process are shown; empty: nowhere */
     bool show_map, show_memory;
     int mode;                /* enum vrb_mode */
     int carrier;             /* enum vrb_carrier */
@@ -315,6 +317,15 @@ void mca_btl_verbs_map(mca_btl_verbs_endpoint_t *endpoint);
 /* What a peer that is about to go holds, and what the process had registered: if the user asked. */
 void mca_btl_verbs_report_peer(const mca_btl_verbs_endpoint_t *endpoint);
 void mca_btl_verbs_report_memory(const mca_btl_verbs_module_t *module);
+
+/* ---- btl_verbs_watch.c ---- */
+
+/* Begins to show this process's counters, if the user asked: when all rails are there. */
+void mca_btl_verbs_watch_start(void);
+/* Shows them as they are now (vrb_callbacks.tick). */
+void mca_btl_verbs_tick(void *ctx, struct vrb_rail *rail);
+/* Before the first rail goes. */
+void mca_btl_verbs_watch_stop(void);
 
 /* ---- btl_verbs_error.c ---- */
 

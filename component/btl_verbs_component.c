@@ -100,6 +100,7 @@ static bool add_module(const struct vrb_port *port, const struct vrb_config *cfg
         .connected = mca_btl_verbs_connected,
         .failed = mca_btl_verbs_peer_lost,
         .rail_failed = mca_btl_verbs_rail_lost,
+        .tick = mca_btl_verbs_tick,
     };
     struct vrb_rail *rail = NULL;
 
@@ -272,6 +273,8 @@ static mca_btl_base_module_t **verbs_init(int *num, bool progress_threads, bool 
         }
         if (list == NULL) {
             drop_modules();
+        } else {
+            mca_btl_verbs_watch_start();
         }
     }
     return list;

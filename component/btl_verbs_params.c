@@ -183,6 +183,7 @@ void mca_btl_verbs_params_register(struct mca_btl_verbs_params *params)
 
     params->if_include = NULL;
     params->if_exclude = NULL;
+    params->stats_dir = NULL;
     params->show_map = false;
     params->show_memory = false;
     (void)mca_base_component_var_register(me, "if_include",
@@ -208,6 +209,12 @@ void mca_btl_verbs_params_register(struct mca_btl_verbs_params *params)
         "registered, at the end.",
         MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_4, MCA_BASE_VAR_SCOPE_LOCAL,
         &params->show_memory);
+    (void)mca_base_component_var_register(
+        me, "stats_dir",
+        "Folder in which each process shows its counters while it runs, in a small file that the "
+        "tool verbs_stat reads (empty: nowhere).",
+        MCA_BASE_VAR_TYPE_STRING, NULL, 0, 0, OPAL_INFO_LVL_4, MCA_BASE_VAR_SCOPE_READONLY,
+        &params->stats_dir);
     number_register(
         me, "registered_max",
         "MiB of the application's memory that a process keeps registered at the most (0: no limit "

@@ -109,6 +109,10 @@ struct vrb_callbacks {
 
     /* The rail itself is lost (device fatal, port gone). Called at most once. */
     void (*rail_failed)(void *ctx, struct vrb_rail *rail, const char *text);
+
+    /* Called from progress twice a second, as long as progress is called (may be NULL: not
+     * wanted). */
+    void (*tick)(void *ctx, struct vrb_rail *rail);
 };
 
 /* Before any other call, once per process: memory that is registered stays the parent's when it

@@ -23,6 +23,9 @@
  * of two, and no more than LOOK_EVERY. */
 #define ALONE_EVERY 32
 
+/* Between two calls of vrb_callbacks.tick. */
+#define TICK_NS (500 * VRB_NS_PER_MS)
+
 /* Returns 1 if the peer's QP is being replaced, so that what failed is to be kept; 0 if the peer
  * has failed, or is gone. */
 static int failed_completion(struct vrb_peer *peer, const struct ibv_wc *wc, const char *what)
@@ -192,6 +195,12 @@ static __attribute__((noinline)) void look_around(struct vrb_rail *rail)
     vrb_ud_look(rail, now);
     if (rail->tcp != NULL) {
         vrb_tcp_progress(rail, now);
+    }
+    if (rail->cb.tick != NULL && now >= rail->next_tick) {
+        rail->next_tick = now + TICK_NS;
+        vrb_call_begin(rail);
+        rail->cb.tick(rail->cb.ctx, rail);
+        vrb_call_end(rail);
     }
     if (rail->cfg.keepalive == 0 || rail->closing || now < rail->next_probe) {
         return;

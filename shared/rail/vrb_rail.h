@@ -110,6 +110,7 @@ struct vrb_rail {
 
     /* Cold. */
     uint64_t next_probe;       /* ns: when to look for silent peers */
+    uint64_t next_tick;        /* ns: of the callback */
     uint64_t rx_refused_since; /* ns: when the shared receive queue began to refuse; 0: it takes */
     pthread_mutex_t lock;      /* recursive; taken only with `threads` */
     struct vrb_config cfg;

@@ -29,7 +29,7 @@ sed -n 's/^mca:btl:verbs:param:btl_verbs_\([a-z_]*\):value:.*/\1/p' "$TAP_TMP/in
     >"$TAP_TMP/params"
 sed -n 's/^mca:btl:verbs:pvar:btl_verbs_\([a-z_]*\):.*/\1/p' "$TAP_TMP/info" | sort -u \
     >"$TAP_TMP/pvars"
-for name in if_include if_exclude show_map show_memory mode promote_after max_rc peer_timeout ud_buffers \
+for name in if_include if_exclude show_map show_memory stats_dir mode promote_after max_rc peer_timeout ud_buffers \
     keepalive connect_timeout ib_timeout ib_retry_count sl \
     traffic_class credits recv_buffers send_buffers sq_depth max_inline rd_atomic use_srq \
     eager_limit rndv_eager_limit max_send_size flags bandwidth latency exclusivity; do

@@ -20,6 +20,7 @@ unit_tests = \
 	tests/unit/test_reliable_loss \
 	tests/unit/test_reliable_sim \
 	tests/unit/test_situations \
+	tests/unit/test_statfile \
 	tests/unit/test_tcp_address \
 	tests/unit/test_ud_wire \
 	tests/unit/test_wire \
@@ -77,6 +78,8 @@ tests_unit_test_reliable_sim_SOURCES = tests/unit/test_reliable_sim.c $(reliable
 tests_unit_test_reliable_sim_LDADD = $(unit_libs)
 tests_unit_test_situations_SOURCES = tests/unit/test_situations.c $(unit_headers)
 tests_unit_test_situations_LDADD = $(unit_libs)
+tests_unit_test_statfile_SOURCES = tests/unit/test_statfile.c $(unit_headers)
+tests_unit_test_statfile_LDADD = $(unit_libs)
 tests_unit_test_tcp_address_SOURCES = tests/unit/test_tcp_address.c $(unit_headers)
 tests_unit_test_tcp_address_LDADD = $(unit_libs)
 tests_unit_test_ud_wire_SOURCES = tests/unit/test_ud_wire.c $(unit_headers)
