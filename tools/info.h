@@ -59,10 +59,6 @@ void info_dcb_read(const char *ndev, struct info_dcb *dcb);
 void info_print_text(const struct info *info, FILE *f);
 void info_print_json(const struct info *info, FILE *f);
 
-/* For JSON: a string, and "key": "value". */
-void info_put_string(FILE *f, const char *s);
-void info_put_key(FILE *f, const char *key, const char *value);
-
 /* What another host published. */
 struct info_peer {
     char host[256]; /* "" = unknown */

@@ -9,29 +9,7 @@
 #endif
 #include "address/vrb_reach.h"
 #include "tools/info.h"
-
-void info_put_string(FILE *f, const char *s)
-{
-    fputc('"', f);
-    for (; *s != '\0'; s++) {
-        unsigned char c = (unsigned char)*s;
-
-        if (c == '"' || c == '\\') {
-            fprintf(f, "\\%c", c);
-        } else if (c < 0x20) {
-            fprintf(f, "\\u%04x", c);
-        } else {
-            fputc(c < 0x80 ? c : '?', f); /* names are ASCII, and JSON must be UTF-8 */
-        }
-    }
-    fputc('"', f);
-}
-
-void info_put_key(FILE *f, const char *key, const char *value)
-{
-    fprintf(f, "\"%s\": ", key);
-    info_put_string(f, value);
-}
+#include "tools/json.h"
 
 static void put_gids(FILE *f, const struct vrb_facts *x)
 {
@@ -44,16 +22,16 @@ static void put_gids(FILE *f, const struct vrb_facts *x)
                 e->gid.type == VRB_GID_ROCE_V2   ? "RoCE v2"
                 : e->gid.type == VRB_GID_ROCE_V1 ? "RoCE v1"
                                                  : "IB");
-        info_put_key(f, "gid", ip);
+        json_put_key(f, "gid", ip);
         fputs(", ", f);
-        info_put_key(f, "ndev", e->ndev);
+        json_put_key(f, "ndev", e->ndev);
         fprintf(f, ", \"subnet_bits\": %u, \"vlan\": %u, \"mtu\": %d, \"gateway\": %s", e->gid.plen,
                 e->gid.vlan == VRB_VLAN_UNTAGGED ? 0 : e->gid.vlan,
                 e->gid.mtu == 0 ? 0 : 128 << e->gid.mtu,
                 e->gid.flags & VRB_GID_ROUTED ? "true" : "false");
         if (e->unused != NULL) {
             fputs(", ", f);
-            info_put_key(f, "unused", e->unused);
+            json_put_key(f, "unused", e->unused);
         }
         fputc('}', f);
     }
@@ -64,7 +42,7 @@ static void put_port(FILE *f, const struct info_port *p)
     const struct vrb_facts *x = &p->facts;
 
     fputs("{", f);
-    info_put_key(f, "device", x->dev);
+    json_put_key(f, "device", x->dev);
     fprintf(f, ", \"port\": %d,\n    \"link\": \"%s\", \"state\": \"%s\", ", x->port,
             x->link == VRB_LINK_IB     ? "InfiniBand"
             : x->link == VRB_LINK_ROCE ? "RoCE"
@@ -72,7 +50,7 @@ static void put_port(FILE *f, const struct info_port *p)
             vrb_facts_state_text(x->state));
     fprintf(f, "\"transport\": \"%s\", ",
             vrb_facts_foreign(x->transport) != NULL ? vrb_facts_foreign(x->transport) : "IB");
-    info_put_key(f, "firmware", x->fw);
+    json_put_key(f, "firmware", x->fw);
     fprintf(
         f,
         ", \"vendor\": %u, \"part\": %u,\n    \"numa_node\": %d, \"atomics\": %s, \"max_srq\": %d, "
@@ -97,7 +75,7 @@ static void put_port(FILE *f, const struct info_port *p)
     }
     if (!p->used) {
         fputs(", ", f);
-        info_put_key(f, "why", p->why);
+        json_put_key(f, "why", p->why);
     }
     fputs("}", f);
 }
@@ -136,17 +114,17 @@ static void put_finding(void *ctx, const struct info_port *port, enum info_level
     struct findings *s = ctx;
 
     fprintf(s->f, "%s\n    {\"level\": \"%s\", ", s->n++ > 0 ? "," : "", levels[level]);
-    info_put_key(s->f, "check", what);
+    json_put_key(s->f, "check", what);
     if (port != NULL) {
         fputs(", ", s->f);
-        info_put_key(s->f, "device", port->facts.dev);
+        json_put_key(s->f, "device", port->facts.dev);
         fprintf(s->f, ", \"port\": %d", port->facts.port);
     }
     fputs(", ", s->f);
-    info_put_key(s->f, "text", text);
+    json_put_key(s->f, "text", text);
     if (next[0] != '\0') {
         fputs(", ", s->f);
-        info_put_key(s->f, "next", next);
+        json_put_key(s->f, "next", next);
     }
     fputs("}", s->f);
 }
@@ -156,9 +134,9 @@ void info_print_json(const struct info *info, FILE *f)
     struct findings s = {.f = f};
 
     fputs("{\n  ", f);
-    info_put_key(f, "verbs_info", VRB_VERSION);
+    json_put_key(f, "verbs_info", VRB_VERSION);
     fputs(",\n  ", f);
-    info_put_key(f, "host", info->host);
+    json_put_key(f, "host", info->host);
     fputs(",\n  \"ports\": [", f);
     for (int i = 0; i < info->num_ports; i++) {
         fputs(i > 0 ? ",\n   " : "\n   ", f);

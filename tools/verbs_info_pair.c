@@ -7,6 +7,7 @@
 
 #include "address/vrb_reach.h"
 #include "tools/info.h"
+#include "tools/json.h"
 #include "util/vrb_status.h"
 
 #define OTHERS_MAX 3
@@ -109,25 +110,25 @@ static void put_pair(const struct pair *p, const char *peer_port, FILE *f)
 {
     fprintf(f, "\n    {\"device\": \"%s\", \"port\": %d, ", p->port->facts.dev,
             p->port->facts.port);
-    info_put_key(f, "peer_port", peer_port);
+    json_put_key(f, "peer_port", peer_port);
     fputs(", ", f);
-    info_put_key(f, "from", p->here);
+    json_put_key(f, "from", p->here);
     fputs(", ", f);
-    info_put_key(f, "to", p->there);
+    json_put_key(f, "to", p->there);
     if (p->index >= 0) {
         fprintf(f, ", \"gid_index\": %d", p->index);
     }
     fprintf(f, ", \"mtu\": %d, ", p->mtu);
-    info_put_key(f, "why", p->why);
+    json_put_key(f, "why", p->why);
     fputs(", \"else\": [", f);
     for (int i = 0; i < p->others; i++) {
         fputs(i > 0 ? ", " : "", f);
-        info_put_string(f, p->other[i]);
+        json_put_string(f, p->other[i]);
     }
     fputs("]", f);
     if (p->sure != NULL) {
         fputs(", ", f);
-        info_put_key(f, "unsure", p->sure);
+        json_put_key(f, "unsure", p->sure);
     }
     fputs("}", f);
 }
@@ -143,7 +144,7 @@ static void print_end(const struct info *info, const char *why, const char *next
     fprintf(f, "],\n  \"reachable\": %s", why == NULL ? "true" : "false");
     if (why != NULL) {
         fputs(",\n  ", f);
-        info_put_key(f, "why", next);
+        json_put_key(f, "why", next);
     }
     fputs("\n}\n", f);
 }
@@ -155,11 +156,11 @@ static void print_head(const struct info *info, const struct info_peer *peer, FI
         return;
     }
     fputs("{\n  ", f);
-    info_put_key(f, "verbs_info", VRB_VERSION);
+    json_put_key(f, "verbs_info", VRB_VERSION);
     fputs(",\n  ", f);
-    info_put_key(f, "host", info->host);
+    json_put_key(f, "host", info->host);
     fputs(",\n  ", f);
-    info_put_key(f, "peer", peer->host);
+    json_put_key(f, "peer", peer->host);
     fputs(",\n  \"pairs\": [", f);
 }
 
