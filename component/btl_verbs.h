@@ -19,6 +19,7 @@
  *   btl_verbs_error.c      lost peers            btl_verbs_text.c     what is said to the user
  *   btl_verbs_map.c        which way each connection goes
  *   btl_verbs_watch.c      counters that others may see while the job runs
+ *   btl_verbs_summary.c    what a node's ranks did, in one table at the end
  *
  * Locks: component.lock covers the table of processes and is never held while the core, the runtime
  * or a callback is called, because those may take the rail's lock or progress recursively. */
@@ -37,7 +38,7 @@ struct mca_btl_verbs_proc;
 struct mca_btl_verbs_params {
     char *if_include, *if_exclude;
     char *stats_dir; /* where the counters of a running process are shown; empty: nowhere */
-    bool show_map, show_memory;
+    bool show_map, show_memory, summary;
     int mode;                /* enum vrb_mode */
     int carrier;             /* enum vrb_carrier */
     unsigned registered_max; /* MiB of the application's memory kept registered; 0: no limit */
@@ -326,6 +327,13 @@ void mca_btl_verbs_watch_start(void);
 void mca_btl_verbs_tick(void *ctx, struct vrb_rail *rail);
 /* Before the first rail goes. */
 void mca_btl_verbs_watch_stop(void);
+
+/* ---- btl_verbs_summary.c ---- */
+
+/* If the user asked: takes a place among the node's ranks, when all rails are there; and fills it
+ * in, before the first rail goes. The last rank to do so prints. */
+void mca_btl_verbs_summary_start(void);
+void mca_btl_verbs_summary_stop(void);
 
 /* ---- btl_verbs_error.c ---- */
 

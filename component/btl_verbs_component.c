@@ -275,6 +275,7 @@ static mca_btl_base_module_t **verbs_init(int *num, bool progress_threads, bool 
             drop_modules();
         } else {
             mca_btl_verbs_watch_start();
+            mca_btl_verbs_summary_start();
         }
     }
     return list;

@@ -124,8 +124,9 @@ int mca_btl_verbs_module_finalize(mca_btl_base_module_t *btl)
     mca_btl_verbs_module_t *module = mca_btl_verbs_module(btl);
     int i;
 
-    if (module->rail != NULL) {
-        mca_btl_verbs_watch_stop(); /* the first module that ends does it for all */
+    if (module->rail != NULL) { /* the first module that ends does it for all */
+        mca_btl_verbs_watch_stop();
+        mca_btl_verbs_summary_stop();
     }
     module->closing = true;
     for (i = 0; i < c->num_modules; i++) {

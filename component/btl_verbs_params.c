@@ -184,6 +184,7 @@ void mca_btl_verbs_params_register(struct mca_btl_verbs_params *params)
     params->if_include = NULL;
     params->if_exclude = NULL;
     params->stats_dir = NULL;
+    params->summary = false;
     params->show_map = false;
     params->show_memory = false;
     (void)mca_base_component_var_register(me, "if_include",
@@ -209,6 +210,12 @@ void mca_btl_verbs_params_register(struct mca_btl_verbs_params *params)
         "registered, at the end.",
         MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_4, MCA_BASE_VAR_SCOPE_LOCAL,
         &params->show_memory);
+    (void)mca_base_component_var_register(
+        me, "summary",
+        "Print a table for each host at the end of the job: what its ranks sent, and how, what was "
+        "sent again, waited for and registered.",
+        MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_3, MCA_BASE_VAR_SCOPE_LOCAL,
+        &params->summary);
     (void)mca_base_component_var_register(
         me, "stats_dir",
         "Folder in which each process shows its counters while it runs, in a small file that the "

@@ -94,8 +94,9 @@ void mca_btl_verbs_text_start(void)
     int verbose = opal_btl_base_framework.framework_verbose;
 
     c->asked = verbose > 0 || named_in(opal_btl_base_framework.framework_selection) ||
-               c->params.show_map || c->params.show_memory || given(c->params.if_include) ||
-               given(c->params.if_exclude) || given(c->params.stats_dir);
+               c->params.show_map || c->params.show_memory || c->params.summary ||
+               given(c->params.if_include) || given(c->params.if_exclude) ||
+               given(c->params.stats_dir);
     c->first_here = opal_process_info.my_local_rank == 0;
     vrb_log_set(sink, verbose >= VERBOSE_DEBUG  ? VRB_LOG_DEBUG
                       : verbose >= VERBOSE_INFO ? VRB_LOG_INFO

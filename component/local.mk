@@ -11,7 +11,7 @@ mca_btl_verbs_la_SOURCES = \
 	component/btl_verbs_modex.c component/btl_verbs_module.c \
 	component/btl_verbs_params.c component/btl_verbs_proc.c component/btl_verbs_pvars.c \
 	component/btl_verbs_rdma.c component/btl_verbs_recv.c component/btl_verbs_send.c \
-	component/btl_verbs_text.c component/btl_verbs_watch.c
+	component/btl_verbs_summary.c component/btl_verbs_text.c component/btl_verbs_watch.c
 mca_btl_verbs_la_CPPFLAGS = $(VRB_CPPFLAGS) $(OMPI_CPPFLAGS)
 mca_btl_verbs_la_CFLAGS = $(VRB_CFLAGS)
 # Open MPI loads components with their symbols global, so only one may show.

@@ -7,8 +7,9 @@
 #define NONE SIZE_MAX
 #define AT(field) offsetof(struct vrb_stats, field)
 #define COUNT(field) VRB_FIGURE_COUNT, AT(field), NONE, 0
-#define FOUND(field) VRB_FIGURE_COUNT, AT(field), NONE, 1 /* counted elsewhere: fetched by a look \
-                                                           */
+#define FOUND(field)                                                             \
+    VRB_FIGURE_COUNT, AT(field), NONE, 1 /* counted elsewhere: fetched by a look \
+                                          */
 #define LEVEL(field) VRB_FIGURE_LEVEL, AT(field), NONE, 0
 #define STATE(field) VRB_FIGURE_LEVEL, AT(field), NONE, 1
 
