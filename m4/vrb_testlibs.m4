@@ -1,4 +1,4 @@
-# VRB_CHECK_CMOCKA and VRB_CHECK_NETLINK: optional libraries.
+# VRB_CHECK_CMOCKA, VRB_CHECK_NETLINK and VRB_CHECK_SDT: what is made use of if it is there.
 # SPDX-License-Identifier: BSD-3-Clause
 
 AC_DEFUN([VRB_CHECK_CMOCKA], [
@@ -40,4 +40,12 @@ AC_DEFUN([VRB_CHECK_NETLINK], [
   AM_CONDITIONAL([VRB_NETLINK], [test "x$vrb_cv_netlink" = xyes])
   AC_SUBST([NETLINK_CFLAGS])
   AC_SUBST([NETLINK_LIBS])
+])
+
+# <sys/sdt.h> makes probe points for perf and bpftrace: a header, no library.
+AC_DEFUN([VRB_CHECK_SDT], [
+  AC_CHECK_HEADER([sys/sdt.h],
+    [AC_DEFINE([VRB_HAVE_SDT], [1], [sys/sdt.h is there])
+     vrb_sdt_summary=yes],
+    [vrb_sdt_summary="no (sys/sdt.h not found; Debian/Ubuntu: systemtap-sdt-dev; RHEL/Fedora: systemtap-sdt-devel)"])
 ])

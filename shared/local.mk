@@ -103,6 +103,7 @@ libvrb_la_SOURCES = \
 	shared/util/vrb_log.h \
 	shared/util/vrb_map.c \
 	shared/util/vrb_map.h \
+	shared/util/vrb_probe.h \
 	shared/util/vrb_statfile.c \
 	shared/util/vrb_statfile.h \
 	shared/util/vrb_status.h \

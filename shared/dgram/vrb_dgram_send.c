@@ -6,6 +6,7 @@
 #include "peer/vrb_path.h"
 #include "peer/vrb_peer_mtu.h"
 #include "ud/vrb_ud.h"
+#include "util/vrb_probe.h"
 #include "wire/vrb_wire.h"
 
 /* Packets that leave in one go before the receive side gets a turn again. */
@@ -462,6 +463,7 @@ static void send_again(struct vrb_dgram *d, uint64_t now)
             }
         }
         rail->stats.ud_resent++;
+        VRB_PROBE2(ud_resent, d->peer->rank, num.dseq);
     }
 }
 

@@ -6,6 +6,7 @@
 
 #include "mem/vrb_memlock.h"
 #include "rail/vrb_rail.h"
+#include "util/vrb_probe.h"
 
 static int verbs_access(const struct vrb_rail *rail, unsigned access)
 {
@@ -33,6 +34,7 @@ static int refused(struct vrb_rail *rail, size_t size, int err)
     char limit[128];
 
     rail->stats.mr_failed++;
+    VRB_PROBE2(registration_refused, size, err);
     if (err == EFAULT || err == EACCES || err == EPERM) {
         return VRB_ERR_PERM;
     }
@@ -69,6 +71,7 @@ int vrb_mr_register(struct vrb_rail *rail, void *base, size_t size, unsigned acc
     rail->stats.mr_count++;
     rail->stats.mr_made++;
     rail->stats.mr_bytes += size;
+    VRB_PROBE3(registration_made, base, size, access);
     vrb_unlock(rail);
     return VRB_OK;
 }

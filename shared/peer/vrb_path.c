@@ -6,6 +6,7 @@
 
 #include "dgram/vrb_dgram.h"
 #include "rc/vrb_rc_inline.h"
+#include "util/vrb_probe.h"
 
 /* Datagrams are all there is, now and later. */
 static int only_datagrams(const struct vrb_peer *peer)
@@ -23,8 +24,10 @@ void vrb_path_enqueue(struct vrb_peer *peer, struct vrb_buf *buf)
     if (peer->up) {
         if (vrb_credit_room(&peer->credit) == 0) {
             peer->rail->stats.credit_stalls++;
+            VRB_PROBE2(credit_stall, peer->rank, buf->len);
         } else if (!vrb_rc_can_post(peer)) {
             peer->rail->stats.sq_stalls++;
+            VRB_PROBE2(queue_stall, peer->rank, buf->len);
         }
     }
 }
@@ -333,6 +336,7 @@ void vrb_path_message_done(struct vrb_buf *buf, int status)
 
 void vrb_path_rdma_done(struct vrb_rail *rail, struct vrb_rdma *rdma, int status)
 {
+    VRB_PROBE3(rdma_done, rdma, rdma->size, status);
     rdma->peer = NULL;
     vrb_rc_rdma_fetch(rdma);
     vrb_call_begin(rail);

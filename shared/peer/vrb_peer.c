@@ -15,6 +15,7 @@
 #include "rc/vrb_rc.h"
 #include "tcp/vrb_tcp.h"
 #include "ud/vrb_ud.h"
+#include "util/vrb_probe.h"
 
 /* An unanswered HELLO is repeated after 4 ms (a scheduler tick on a busy peer), then ever more
  * rarely. */
@@ -162,6 +163,7 @@ void vrb_peer_fail(struct vrb_peer *peer, int status, struct vrb_failure *f)
     peer->failed = 1;
     peer->fast = 0;
     rail->stats.failed++;
+    VRB_PROBE3(connection_fails, peer->rank, peer->host, status);
     vrb_list_remove(&peer->connecting_link);
     vrb_list_remove(&peer->due_link);
     vrb_list_remove(&peer->stall_link);
@@ -249,6 +251,7 @@ void vrb_peer_start(struct vrb_peer *peer)
     }
     now = vrb_clock_ns();
     peer->connect_started = now;
+    VRB_PROBE2(connection_starts, peer->rank, peer->host);
     vrb_list_append(&peer->rail->connecting, &peer->connecting_link);
     vrb_due(peer->rail);
     vrb_peer_wireup(peer, vrb_wireup_start(&peer->wireup, now));
@@ -302,6 +305,7 @@ static void send_hello(struct vrb_peer *peer)
     int n = 1, rc = VRB_OK;
 
     vrb_wireup_message(&peer->wireup, &h);
+    VRB_PROBE3(hello_sent, peer->rank, h.type, h.flags);
     h.mtu = peer->pmtu.limit;
     if (h.type == VRB_HELLO && peer->rail->tcp == NULL) {
         n = vrb_pmtu_lengths(&peer->pmtu, vrb_clock_ns(), peer->wireup.peer_has, lengths);
@@ -327,6 +331,7 @@ static void first_up(struct vrb_peer *peer)
 
     peer->was_up = 1;
     rail->stats.connected++;
+    VRB_PROBE3(connection_up, peer->rank, peer->host, peer->connect_started);
     if (rail->cb.connected != NULL) {
         vrb_call_begin(rail);
         rail->cb.connected(rail->cb.ctx, peer);
@@ -339,6 +344,7 @@ static void recovered(struct vrb_peer *peer)
     peer->broken = 0;
     vrb_recover_forget(peer);
     peer->rail->stats.recovered++;
+    VRB_PROBE3(connection_recovered, peer->rank, peer->host, peer->replay.end - peer->replay.next);
     vrb_log(VRB_LOG_INFO, "host %s: connected again after %.3f s, %u packets to be sent again",
             peer->host, (double)(vrb_clock_ns() - peer->wireup.started) / 1e9,
             peer->replay.end - peer->replay.next);
@@ -420,6 +426,7 @@ void vrb_peer_hello(struct vrb_peer *peer, const struct vrb_hello *h, uint8_t le
     char detail[256];
     int rc;
 
+    VRB_PROBE3(hello_received, peer->rank, h->type, h->flags);
     if (peer->self) {
         peer->rail->stats.hellos_stale++; /* nobody else has our name */
         return;

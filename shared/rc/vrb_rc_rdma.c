@@ -21,6 +21,7 @@
 
 #include "peer/vrb_path.h"
 #include "rc/vrb_rc.h"
+#include "util/vrb_probe.h"
 
 /* Operations made at a time when the free list is empty. */
 #define RDMA_CHUNK 64
@@ -143,6 +144,7 @@ int vrb_rc_rdma_send(struct vrb_peer *peer, struct vrb_rdma *rdma)
     peer->owned++;
     err = abs(ibv_post_send(peer->qp, &wr, &bad));
     if (__builtin_expect(err == 0, 1)) {
+        VRB_PROBE3(rdma_posted, rdma, rdma->size, rdma->op);
         return 1;
     }
     if (vrb_is_refusal(err)) {

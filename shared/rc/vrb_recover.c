@@ -7,6 +7,7 @@
 #include "peer/vrb_path.h"
 #include "rail/vrb_fit.h"
 #include "rc/vrb_rc.h"
+#include "util/vrb_probe.h"
 #include "wire/vrb_wire.h"
 
 /* Where the CQ is never empty, this long after the marker everything before it has been polled. */
@@ -104,6 +105,7 @@ int vrb_recover_break(struct vrb_peer *peer, const struct vrb_failure *f)
     r->detail = f->detail;
     r->wc_status = f->wc_status;
     r->vendor_err = f->vendor_err;
+    VRB_PROBE3(connection_breaks, peer->rank, peer->host, f->wc_status);
     vrb_log(VRB_LOG_INFO, "host %s: %s: the connection broke (%s): connecting again", peer->host,
             f->what, f->wc_status >= 0 ? vrb_wc_status_text(f->wc_status) : f->detail);
     vrb_peer_wireup(peer, acts);

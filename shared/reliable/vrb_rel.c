@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "reliable/vrb_rel_num.h"
+#include "util/vrb_probe.h"
 
 #define IDLE_RESTART_NS UINT64_C(100000000) /* what was known about the path is old after that */
 
@@ -188,6 +189,7 @@ static void detect_losses(struct vrb_rel *rel, uint64_t now)
 {
     uint64_t delay = vrb_rel_loss_delay(&rel->loss, smoothed(rel), rel->rtt.latest);
     const struct vrb_rel_pkt *pkt;
+    uint64_t pn;
 
     rel->loss.at = UINT64_MAX;
     while ((pkt = vrb_rel_tx_oldest(&rel->tx, &rel->env->pool)) && pkt->pn < rel->tx.echoed) {
@@ -195,9 +197,11 @@ static void detect_losses(struct vrb_rel *rel, uint64_t now)
             rel->loss.at = pkt->sent + delay;
             return;
         }
+        pn = pkt->pn;
         vrb_rel_tx_lose_oldest(&rel->tx, &rel->env->pool, 0);
         vrb_rel_cc_lost(&rel->cc);
         rel->env->stats.lost++;
+        VRB_PROBE2(ud_lost, rel, pn);
     }
 }
 
@@ -221,6 +225,7 @@ static void probe(struct vrb_rel *rel, uint64_t now)
         rel->loss.probes++;
     }
     rel->env->stats.timeouts++;
+    VRB_PROBE2(ud_timeout, rel, rel->loss.probes);
     rel->last_sent = now; /* the next expiry counts from here even if nothing can leave */
     if (rel->loss.probes == 2) {
         vrb_rel_cc_restart(&rel->cc, rel->env->cfg.cc.initial);

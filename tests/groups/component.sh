@@ -88,6 +88,23 @@ else
     tap_skip "another Open MPI at run time" "no C compiler"
 fi
 
+# --- probe points -----------------------------------------------------------------------------
+
+if ! grep -q '^#define VRB_HAVE_SDT 1' "$BUILD/config.h" 2>/dev/null; then
+    tap_skip "probe points" "built without sys/sdt.h"
+elif ! tap_have readelf; then
+    tap_skip "probe points" "no readelf"
+else
+    readelf -n "$PREFIX/lib/openmpi/mca_btl_verbs.so" >"$TAP_TMP/notes" 2>&1
+    sed -n 's/^ *Name: //p' "$TAP_TMP/notes" | sort -u >"$TAP_TMP/probes"
+    tap_like "$TAP_TMP/notes" '^ *Provider: verbs$' "the component has probe points"
+    # shellcheck disable=SC2016 # backquotes are Markdown's
+    sed -n '/^| probe |/,/^$/s/^| \(`[^|]*\) |.*/\1/p' "$TOP/docs/observing.md" | grep -o '[a-z_]*' |
+        sort -u >"$TAP_TMP/documented"
+    tap_is "$(tr '\n' ' ' <"$TAP_TMP/probes")" "$(tr '\n' ' ' <"$TAP_TMP/documented")" \
+        "they are those that docs/observing.md describes"
+fi
+
 # --- no device: silence, or one message ---------------------------------------------------------
 
 [ -x "$program" ] || {
