@@ -94,7 +94,7 @@ def main():
     print(".SH NAME\n%s \\- %s" % (name, escape(does)))
     print(".SH DESCRIPTION")
     convert(sys.stdin.read())
-    print(".SH SEE ALSO\n.BR verbs_info (1),\n.BR mpirun (1),\n.BR ibv_devinfo (1)")
+    print(".SH SEE ALSO\n.BR verbs_info (1),\n.BR verbs_stat (1),\n.BR mpirun (1),\n.BR ibv_devinfo (1)")
 
 
 main()
