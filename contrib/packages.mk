@@ -13,5 +13,5 @@ am__tar = $${TAR-tar} --format=ustar --sort=name --mtime="@$(DIST_DATE)" --owner
 GZIP_ENV = -9n
 
 deb: dist
-	$(srcdir)/tools/make-deb $(distdir).tar.gz deb
+	OMPI_SOURCE='$(OMPI_SOURCE)' $(srcdir)/tools/make-deb $(distdir).tar.gz deb
 .PHONY: deb
