@@ -125,6 +125,19 @@ tap_is $? 130 "a signal ends it"
 tap_like "$TAP_OUT" '^quickstart: interrupted' "as it says"
 tap_unlike "$TAP_OUT" '^== RoCEv2' "and the next job is not begun"
 tap_is "$(pgrep -f "$TAP_TMP/marked" | wc -l)" 0 "nor is any process of the first one left"
+# A signal that comes while the folders of a run are made: mktemp sends it.
+mkdir -p "$TAP_TMP/signals/tmp"
+printf '%s\n' '#!/bin/sh' "$(command -v mktemp) \"\$@\"" \
+    'read -r pid <"${0%/*}/pid"' 'kill -TERM "$pid"' >"$TAP_TMP/signals/mktemp"
+chmod +x "$TAP_TMP/signals/mktemp"
+# shellcheck disable=SC2016 # the inner shell expands them
+tap_fails "a signal at the very beginning ends a run" 60 \
+    env PATH="$TAP_TMP/signals:$PATH" TMPDIR="$TAP_TMP/signals/tmp" \
+    sh -c '(sh -c '\''echo $PPID'\'' >"$0/pid"; exec "$@"); test $? -ne 143 || exit 3' \
+    "$TAP_TMP/signals" "$TOP/tests/lib/vrbrun" -- true
+tap_is "$TAP_STATUS $(ls -A "$TAP_TMP/signals/tmp")" "3 " "and leaves no folder behind"
+tap_fails "a TMPDIR that is not there" 60 env TMPDIR="$TAP_TMP/nowhere" "$TOP/tests/lib/vrbrun" -- true
+tap_like "$TAP_OUT" 'set TMPDIR to one that can be written to' "is named with what to do"
 exits 0 'btl:verbs: map: host node0' "--verbose shows the component's lines in full" --link ib \
     --verbose -- "$BUILD/benchmarks/vrb_pingpong" -t lat -m 1 -i 100
 exits 0 'rule-text' "--fault reaches the software HCA" --link ib --ranks 1 --hosts 1 \

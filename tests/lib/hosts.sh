@@ -186,15 +186,19 @@ _vrb_mpirun() {
     [ -z "$fault" ] || [ ! -x "$ctl" ] || "$ctl" inject check "$fault" || exit 2
 
     run=vrb-$$-$BASHPID-$RANDOM
-    tmp=$(mktemp -d "${TMPDIR:-/tmp}/vrbrun.XXXXXX") || exit 2
-    # Backing files of Open MPI's own shared-memory transport, so that none is left in /dev/shm.
-    shm=$(mktemp -d /dev/shm/vrbrun.XXXXXX) || shm=$tmp
+    # Before anything is made: a signal may come at any time.
+    stopped=0 job='' sleeper='' tmp='' shm=''
+    trap 'stopped=1; [ -z "$job" ] || kill -TERM "$job" 2>/dev/null' INT TERM HUP
     # shellcheck disable=SC2317,SC2329 # called by the trap
     _vrb_cleanup() {
-        [ -z "${sleeper:-}" ] || kill "$sleeper" 2>/dev/null
-        rm -rf "$tmp" "$shm"
+        [ -z "$sleeper" ] || kill "$sleeper" 2>/dev/null
+        [ -z "$tmp$shm" ] || rm -rf ${tmp:+"$tmp"} ${shm:+"$shm"}
     }
     trap _vrb_cleanup EXIT
+    tmp=$(mktemp -d "${TMPDIR:-/tmp}/vrbrun.XXXXXX") ||
+        _vrb_die "no folder for temporary files: set TMPDIR to one that can be written to"
+    # Backing files of Open MPI's own shared-memory transport, so that none is left in /dev/shm.
+    shm=$(mktemp -d /dev/shm/vrbrun.XXXXXX) || shm=$tmp
 
     cmd=("$mpirun" -n "$ranks" --bind-to none)
     [ "$(id -u)" -ne 0 ] || cmd+=(--allow-run-as-root)
@@ -281,12 +285,13 @@ _vrb_mpirun() {
     [ $verbose -eq 0 ] || printf '%q ' "${cmd[@]}" | sed 's/ $/\n/' >&2
 
     # --- run
+    [ $stopped -eq 0 ] || exit 143
     VRB_RUN=$run TMPDIR=$tmp "${cmd[@]}" </dev/null &
     job=$!
+    [ $stopped -eq 0 ] || kill -TERM "$job" 2>/dev/null
     sleep "$limit" >/dev/null 2>&1 &
     sleeper=$!
-    trap 'stopped=1; kill -TERM $job 2>/dev/null' INT TERM HUP
-    stopped=0 ended=''
+    ended=''
     if [ -n "$counters" ] && [ $softhca -eq 1 ]; then
         # the fabric is made by its first process and goes with its last, unless it is kept
         until "$ctl" --fabric "$fabric" keep on 2>/dev/null || ! kill -0 "$job" 2>/dev/null; do
