@@ -91,6 +91,10 @@ else
     tap_skip "a program on a /dev/shm of 4 KiB" "no mount namespace here (needs root)"
 fi
 
+# shellcheck disable=SC2016 # the inner shell expands it
+like '8 GiB of address space: ulimit -v' "too little address space is said" \
+    sh -c 'ulimit -v 400000 && exec ibv_devinfo'
+
 left=$(find /dev/shm -maxdepth 1 -name "softhca-$fabric*")
 tap_is "$left" "" "nothing is left in shared memory"
 tap_done

@@ -170,7 +170,8 @@ static int do_attach(void)
     rc = shca_open_or_make();
     if (rc) {
         if (rc != ENOSPC) { /* said with how much is missing */
-            shca_log("%s/seg: %s", shca.dir, strerror(rc));
+            shca_log("%s/seg: %s%s", shca.dir, strerror(rc),
+                     rc == ENOMEM ? " (it takes 8 GiB of address space: ulimit -v)" : "");
         }
         close(lfd);
         return rc;
