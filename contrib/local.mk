@@ -1,7 +1,8 @@
 # Build rules of contrib/, included by the top Makefile.am. SPDX-License-Identifier: BSD-3-Clause
 #
 # The environment modules name the folders of this installation, so they are made at install time,
-# when the last word on prefix has been spoken (make install prefix=...).
+# when the last word on prefix has been spoken (make install prefix=...). Like what install(1) places,
+# they are for all to read, whatever the umask of root is.
 
 EXTRA_DIST += contrib
 
@@ -38,6 +39,10 @@ install-data-local:
 	    >'$(DESTDIR)$(modulefilesdir)/verbs/$(MODULE_NAME)'
 	$(MODULE_EDIT) '$(srcdir)/contrib/modules/verbs.lua.in' \
 	    >'$(DESTDIR)$(modulefilesdir)/verbs/$(MODULE_NAME).lua'
+	chmod 755 '$(DESTDIR)$(modulefilesdir)/verbs'
+	chmod 644 '$(DESTDIR)$(sysconfdir)/verbs-mca-params.conf' \
+	    '$(DESTDIR)$(modulefilesdir)/verbs/$(MODULE_NAME)' \
+	    '$(DESTDIR)$(modulefilesdir)/verbs/$(MODULE_NAME).lua'
 
 uninstall-local:
 	rm -f '$(DESTDIR)$(sysconfdir)/verbs-mca-params.conf' \

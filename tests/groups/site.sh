@@ -23,7 +23,12 @@ install() {
 # --- make install, twice
 
 tap_run "make install into a prefix with its version" 60 install 1.0
-tap_run "another version beside it" 60 install 1.1
+strictly() (
+    umask 077
+    install 1.1
+)
+tap_run "another version beside it, by a root with umask 077" 60 strictly
+tap_is "$(find "$modules" ! -perm -o=r)" "" "modules are for all to read"
 find "$site" ! -type d | sort >"$TAP_TMP/all"
 for file in verbs/1.0/lib/openmpi/mca_btl_verbs.so verbs/1.0/etc/verbs-mca-params.conf \
     "modulefiles/verbs/1.0-ompi$series" "modulefiles/verbs/1.1-ompi$series.lua"; do
