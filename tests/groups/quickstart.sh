@@ -136,6 +136,10 @@ tap_fails "a signal at the very beginning ends a run" 60 \
     sh -c '(sh -c '\''echo $PPID'\'' >"$0/pid"; exec "$@"); test $? -ne 143 || exit 3' \
     "$TAP_TMP/signals" "$TOP/tests/lib/vrbrun" -- true
 tap_is "$TAP_STATUS $(ls -A "$TAP_TMP/signals/tmp")" "3 " "and leaves no folder behind"
+# shellcheck disable=SC2016 # the inner shell expands them
+tap_fails "an output that cannot be written is a failure" 60 \
+    sh -c '"$0" --no-install --link ib --ranks 1 --hosts 1 -- true >/dev/full' "$quickstart"
+tap_like "$TAP_OUT" '^quickstart: standard output cannot be written' "as it says"
 tap_fails "a TMPDIR that is not there" 60 env TMPDIR="$TAP_TMP/nowhere" "$TOP/tests/lib/vrbrun" -- true
 tap_like "$TAP_OUT" 'set TMPDIR to one that can be written to' "is named with what to do"
 exits 0 'btl:verbs: map: host node0' "--verbose shows the component's lines in full" --link ib \
