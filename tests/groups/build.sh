@@ -1,7 +1,6 @@
 #!/bin/bash
 # group: configure, gcc and clang without warnings, tarball, what configure says when it lacks something
 # timeout: 1500
-# beside: yes
 # SPDX-License-Identifier: BSD-3-Clause
 set -u
 # shellcheck source=../lib/tap.sh

@@ -1,6 +1,5 @@
 #!/bin/bash
 # group: fuzzers of everything that arrives from a peer or a parameter, some seconds each
-# beside: yes
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # FUZZ_SECONDS (default 5) sets how long each runs. What makes one fail is kept in

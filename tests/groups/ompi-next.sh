@@ -1,7 +1,6 @@
 #!/bin/bash
 # group: the component compiles against the headers of the coming Open MPI (6.0), where Debian has them
 # timeout: 600
-# beside: yes
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # The headers are those of Debian's development suite (packages libopenmpi-dev and libpmix-dev, which

@@ -1,7 +1,6 @@
 #!/bin/bash
 # group: the component inside a source tree of Open MPI: placed, configured, built in both ways, run
 # timeout: 600
-# beside: yes
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Open MPI's own autogen.pl and configure take a quarter of an hour, so a small tree stands in for

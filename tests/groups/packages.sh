@@ -1,7 +1,6 @@
 #!/bin/bash
 # group: tarball and Debian package: the same twice, lintian, what is in it, a job with it; recipes
 # timeout: 600
-# beside: yes
 # packages: packages
 # SPDX-License-Identifier: BSD-3-Clause
 set -u

@@ -1,7 +1,6 @@
 #!/bin/bash
 # group: layout, licence, length, layering and shell style of every tracked file
 # timeout: 900
-# beside: yes
 # SPDX-License-Identifier: BSD-3-Clause
 set -u
 # shellcheck source=../lib/tap.sh

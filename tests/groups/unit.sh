@@ -1,6 +1,5 @@
 #!/bin/bash
 # group: unit tests of the transport core, as built and under the address and undefined sanitizers
-# beside: yes
 # SPDX-License-Identifier: BSD-3-Clause
 set -u
 # shellcheck source=../lib/tap.sh

@@ -107,7 +107,7 @@ tap_have() {
 # A program gets a process group of its own from timeout(1), a shell function one from job control.
 # Functions that start other groups must clean up on SIGTERM.
 tap_limit() {
-    local seconds=$(($1 * ${VRB_TEST_PATIENCE:-1})) pid watch status
+    local seconds=$1 pid watch status
     shift
     if [ "$(type -t "$1")" != function ]; then
         timeout -k 5 "$seconds" "$@"
