@@ -87,7 +87,7 @@ configured() {
 # built NAME TARGET: the real opal_config.h is that of the installed Open MPI, so what configure found
 # out here is given on the command line
 built() {
-    make -s -C "$TAP_TMP/$1" CPPFLAGS="-O1 $cppflags -include $TAP_TMP/$1/vrb_found.h" "$2"
+    make -s "-j$(nproc)" -C "$TAP_TMP/$1" CPPFLAGS="-O1 $cppflags -include $TAP_TMP/$1/vrb_found.h" "$2"
 }
 tap_run "configure takes it for an object of its own" 180 configured dso dso=yes
 tap_like "$TAP_OUT" '^verbs: yes' "and finds that it can be built"

@@ -1,6 +1,5 @@
 #!/bin/bash
 # group: MPI jobs with the component under the address and undefined sanitizers
-# beside: yes
 # SPDX-License-Identifier: BSD-3-Clause
 set -u
 # shellcheck source=../lib/tap.sh
@@ -23,10 +22,12 @@ compile() {
     local include libraries
     read -r -a include <<<"$(make -s -C "$BUILD" print-OMPI_CPPFLAGS)"
     read -r -a libraries <<<"$(make -s -C "$BUILD" print-OMPI_LIBS)"
-    # shellcheck disable=SC2046 # names of source files
-    gcc "${flags[@]}" -D_GNU_SOURCE -fPIC -shared -I"$TOP/shared" -I"$TOP" -I"$BUILD" \
-        "${include[@]}" -o "$TAP_TMP/mca_btl_verbs.so" \
-        $(find "$TOP/shared" "$TOP/component" -name '*.c') "${libraries[@]}" -libverbs -lpthread
+    mkdir "$TAP_TMP/objects" && cd "$TAP_TMP/objects" || return 1
+    find "$TOP/shared" "$TOP/component" -name '*.c' -print0 |
+        xargs -0 -n 6 -P "$(nproc)" gcc "${flags[@]}" -D_GNU_SOURCE -fPIC -c -I"$TOP/shared" \
+            -I"$TOP" -I"$BUILD" "${include[@]}" &&
+        gcc "${flags[@]}" -shared -o "$TAP_TMP/mca_btl_verbs.so" ./*.o "${libraries[@]}" \
+            -libverbs -lpthread
 }
 
 # The ranks alone load the runtime, after the launcher: its daemons take half a minute under it. What
