@@ -296,7 +296,8 @@ static __attribute__((noinline)) int progress_locked(struct vrb_rail *rail)
 
 int vrb_rail_progress(struct vrb_rail *rail)
 {
-    if (rail->rc_count == 0 && !rail->due && !rail->threads &&
+    /* Without the lock, so only where nobody else can be at work: hence `threads` first. */
+    if (!rail->threads && rail->rc_count == 0 && !rail->due &&
         (rail->calls + 1) % ALONE_EVERY != 0) {
         rail->calls++;
         return 0;
