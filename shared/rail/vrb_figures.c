@@ -104,25 +104,6 @@ const struct vrb_figure *vrb_figures(int *n)
     return figures;
 }
 
-uint64_t vrb_figure_join(enum vrb_figure_kind kind, uint64_t sum, uint64_t value, uint64_t *seen)
-{
-    switch (kind) {
-    case VRB_FIGURE_LEAST:
-        return value == 0 || (sum != 0 && sum < value) ? sum : value;
-    case VRB_FIGURE_MOST:
-        return sum > value ? sum : value;
-    case VRB_FIGURE_MEAN:
-        if (value == 0) {
-            return sum;
-        }
-        ++*seen;
-        /* The mean so far, moved by its share of the difference, which may be negative. */
-        return value > sum ? sum + (value - sum) / *seen : sum - (sum - value) / *seen;
-    default:
-        return sum + value;
-    }
-}
-
 static uint64_t field(const struct vrb_stats *stats, size_t offset)
 {
     return offset == NONE ? 0 : *(const uint64_t *)(const void *)((const char *)stats + offset);

@@ -38,7 +38,26 @@ uint64_t vrb_figure_value(const struct vrb_figure *figure, struct vrb_rail *cons
 int vrb_figures_read(struct vrb_rail *const *rails, int n, uint64_t values[VRB_FIGURES_MAX]);
 
 /* Adds a value to what others gave. *seen: of how many it is, 0 at first. A mean is that of the
- * values, whatever stands behind each. */
-uint64_t vrb_figure_join(enum vrb_figure_kind kind, uint64_t sum, uint64_t value, uint64_t *seen);
+ * values, whatever stands behind each. Here and not in the source file because it is pure, and that
+ * is not. */
+static inline uint64_t vrb_figure_join(enum vrb_figure_kind kind, uint64_t sum, uint64_t value,
+                                       uint64_t *seen)
+{
+    switch (kind) {
+    case VRB_FIGURE_LEAST:
+        return value == 0 || (sum != 0 && sum < value) ? sum : value;
+    case VRB_FIGURE_MOST:
+        return sum > value ? sum : value;
+    case VRB_FIGURE_MEAN:
+        if (value == 0) {
+            return sum;
+        }
+        ++*seen;
+        /* The mean so far, moved by its share of the difference, which may be negative. */
+        return value > sum ? sum + (value - sum) / *seen : sum - (sum - value) / *seen;
+    default:
+        return sum + value;
+    }
+}
 
 #endif
