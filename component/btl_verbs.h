@@ -321,6 +321,8 @@ void mca_btl_verbs_report_memory(const mca_btl_verbs_module_t *module);
 
 /* ---- btl_verbs_watch.c ---- */
 
+/* True if the user asked for the counters to be shown. */
+bool mca_btl_verbs_watched(void);
 /* Begins to show this process's counters, if the user asked: when all rails are there. */
 void mca_btl_verbs_watch_start(void);
 /* Shows them as they are now (vrb_callbacks.tick). */

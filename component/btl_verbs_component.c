@@ -100,7 +100,7 @@ static bool add_module(const struct vrb_port *port, const struct vrb_config *cfg
         .connected = mca_btl_verbs_connected,
         .failed = mca_btl_verbs_peer_lost,
         .rail_failed = mca_btl_verbs_rail_lost,
-        .tick = mca_btl_verbs_tick,
+        .tick = mca_btl_verbs_watched() ? mca_btl_verbs_tick : NULL,
     };
     struct vrb_rail *rail = NULL;
 

@@ -15,18 +15,24 @@ static void refresh(void)
     vrb_statfile_write(&file, values, n);
 }
 
+bool mca_btl_verbs_watched(void)
+{
+    const char *dir = mca_btl_verbs_component.params.stats_dir;
+
+    return dir != NULL && dir[0] != '\0';
+}
+
 void mca_btl_verbs_watch_start(void)
 {
     const struct mca_btl_verbs_component *c = &mca_btl_verbs_component;
-    const char *dir = c->params.stats_dir;
     char err[768];
     int n;
     const struct vrb_figure *figures = vrb_figures(&n);
 
-    if (dir == NULL || dir[0] == '\0' || file.map != NULL) {
+    if (!mca_btl_verbs_watched() || file.map != NULL) {
         return;
     }
-    if (vrb_statfile_open(&file, dir, c->name >> 32, c->name & UINT32_MAX,
+    if (vrb_statfile_open(&file, c->params.stats_dir, c->name >> 32, c->name & UINT32_MAX,
                           opal_process_info.nodename, figures, n, err, sizeof(err)) != VRB_OK) {
         mca_btl_verbs_say_here("btl_verbs_stats_dir, host %s: %s: no counters are shown there",
                                opal_process_info.nodename, err);

@@ -7,12 +7,12 @@ EXTRA_DIST += \
 # What users run.
 bin_PROGRAMS += tools/verbs_info tools/verbs_stat
 dist_man_MANS = tools/verbs_info.1 tools/verbs_stat.1 docs/mca_btl_verbs.7
-noinst_HEADERS += tools/info.h tools/json.h tools/stat.h tools/trouble.h
-tools_verbs_info_SOURCES = tools/json.c tools/trouble.c tools/verbs_info.c tools/verbs_info_check.c tools/verbs_info_dcb.c \
+noinst_HEADERS += tools/info.h tools/output.h tools/stat.h tools/trouble.h
+tools_verbs_info_SOURCES = tools/output.c tools/trouble.c tools/verbs_info.c tools/verbs_info_check.c tools/verbs_info_dcb.c \
 	tools/verbs_info_json.c tools/verbs_info_pair.c tools/verbs_info_peer.c \
 	tools/verbs_info_text.c
 tools_verbs_info_LDADD = libvrb.la $(IBVERBS_LIBS)
-tools_verbs_stat_SOURCES = tools/json.c tools/trouble.c tools/verbs_stat.c tools/verbs_stat_hw.c \
+tools_verbs_stat_SOURCES = tools/output.c tools/trouble.c tools/verbs_stat.c tools/verbs_stat_hw.c \
 	tools/verbs_stat_read.c tools/verbs_stat_show.c
 tools_verbs_stat_LDADD = libvrb.la $(IBVERBS_LIBS)
 

@@ -14,6 +14,7 @@
 #endif
 #include "device/vrb_filter.h"
 #include "tools/info.h"
+#include "tools/output.h"
 
 static const char usage_text[] =
     "usage: verbs_info [OPTION...]\n"
@@ -33,16 +34,6 @@ static const char usage_text[] =
     "  --version, --help\n"
     "Status: 0 if a job would use a port (with --peer: if the two hosts can talk), 1 if not,\n"
     "2 for a wrong option, a file that cannot be read, or output that cannot be written.\n";
-
-/* Ends with that status, or with 2 if not all that was said has arrived. */
-static int finish(int status)
-{
-    if (fflush(stdout) == 0 && !ferror(stdout)) {
-        return status;
-    }
-    fprintf(stderr, "verbs_info: the output cannot be written: %s\n", strerror(errno));
-    return 2;
-}
 
 static void read_port(struct info *info, struct ibv_context *ctx, const struct ibv_device_attr *dev,
                       int port, struct vrb_filter *filter)
@@ -210,10 +201,10 @@ static void take_options(int argc, char **argv, struct info_options *o, const ch
             break;
         case OPT_VERSION:
             printf("verbs_info %s\n", VRB_VERSION);
-            exit(finish(0));
+            exit(output_end("verbs_info", 0));
         case OPT_HELP:
             fputs(usage_text, stdout);
-            exit(finish(0));
+            exit(output_end("verbs_info", 0));
         default:
             fputs(usage_text, stderr);
             exit(2);
@@ -261,5 +252,5 @@ int main(int argc, char **argv)
         vrb_facts_free(&info.ports[i].facts);
     }
     vrb_net_free(&info.net);
-    return finish(status);
+    return output_end("verbs_info", status);
 }

@@ -9,7 +9,7 @@
 #endif
 #include "address/vrb_reach.h"
 #include "tools/info.h"
-#include "tools/json.h"
+#include "tools/output.h"
 
 static void put_gids(FILE *f, const struct vrb_facts *x)
 {

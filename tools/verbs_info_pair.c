@@ -7,7 +7,7 @@
 
 #include "address/vrb_reach.h"
 #include "tools/info.h"
-#include "tools/json.h"
+#include "tools/output.h"
 #include "util/vrb_status.h"
 
 #define OTHERS_MAX 3

@@ -12,6 +12,7 @@
 #ifdef HAVE_CONFIG_H
 #include "config.h"
 #endif
+#include "tools/output.h"
 #include "tools/stat.h"
 
 #define DIR_VARIABLE "OMPI_MCA_btl_verbs_stats_dir"
@@ -32,16 +33,6 @@ static const char usage_text[] =
     "hw runs a command and shows which counters of this host's ports it changed.\n"
     "Status: 0 if a process was shown, 1 if there is none, 2 for a wrong option, a folder that\n"
     "cannot be read, or output that cannot be written; hw: that of the command.\n";
-
-/* Ends with that status, or with 2 if not all that was said has arrived. */
-static int finish(int status)
-{
-    if (fflush(stdout) == 0 && !ferror(stdout)) {
-        return status;
-    }
-    fprintf(stderr, "verbs_stat: the output cannot be written: %s\n", strerror(errno));
-    return 2;
-}
 
 static double number(const char *option, const char *text, double least, double most)
 {
@@ -86,10 +77,10 @@ static void take_options(int argc, char **argv, struct stat_options *o)
             break;
         case OPT_VERSION:
             printf("verbs_stat %s\n", VRB_VERSION);
-            exit(finish(0));
+            exit(output_end("verbs_stat", 0));
         case OPT_HELP:
             fputs(usage_text, stdout);
-            exit(finish(0));
+            exit(output_end("verbs_stat", 0));
         default:
             fputs(usage_text, stderr);
             exit(2);
@@ -135,7 +126,7 @@ int main(int argc, char **argv)
     for (long round = 1;; round++) {
         if (stat_read(&opt, &before, &set) < 0) {
             fprintf(stderr, "verbs_stat: %s: %s\n", opt.dir, strerror(errno));
-            return finish(2);
+            return output_end("verbs_stat", 2);
         }
         stat_free(&before);
         /* What was there before has ended: the last word was said in the last round. */
@@ -151,5 +142,5 @@ int main(int argc, char **argv)
         nanosleep(&pause, NULL);
     }
     stat_free(&set);
-    return finish(shown ? 0 : 1);
+    return output_end("verbs_stat", shown ? 0 : 1);
 }

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tools/json.h"
+#include "tools/output.h"
 #include "tools/stat.h"
 #include "tools/trouble.h"
 

@@ -6,7 +6,7 @@
 #ifdef HAVE_CONFIG_H
 #include "config.h"
 #endif
-#include "tools/json.h"
+#include "tools/output.h"
 #include "tools/stat.h"
 
 /* Ranks that get a column each without being asked for, and columns beside each other. */

@@ -7,9 +7,8 @@
 #define NONE SIZE_MAX
 #define AT(field) offsetof(struct vrb_stats, field)
 #define COUNT(field) VRB_FIGURE_COUNT, AT(field), NONE, 0
-#define FOUND(field)                                                             \
-    VRB_FIGURE_COUNT, AT(field), NONE, 1 /* counted elsewhere: fetched by a look \
-                                          */
+/* Counted elsewhere, and fetched by a look. */
+#define FOUND(field) VRB_FIGURE_COUNT, AT(field), NONE, 1
 #define LEVEL(field) VRB_FIGURE_LEVEL, AT(field), NONE, 0
 #define STATE(field) VRB_FIGURE_LEVEL, AT(field), NONE, 1
 

@@ -66,13 +66,15 @@ mpi_pass "the send queue refuses now and then" --fault 'post_send.fail type=rc p
     -- random --iterations 4 --max-size 300K
 # The first rule of each pair strikes while the queues are filled, too; the second only in the middle
 # of traffic.
-for every in 23 197; do
-    mpi_pass "the shared receive queue refuses one of $every" --link ib --ranks 4 \
+for rule in 'ib 23' 'roce 197'; do
+    read -r link every <<<"$rule"
+    mpi_pass "the shared receive queue refuses one of $every, $link" --link "$link" --ranks 4 \
         --mca btl_verbs_recv_buffers 64 --fault "post_recv.fail every=$every" \
         -- random --iterations 20 --max-size 64K --timeout 25
 done
-for every in 23 351; do
-    mpi_pass "each peer's receive queue refuses one of $every" --link roce --ranks 4 \
+for rule in 'ib 351' 'roce 23'; do
+    read -r link every <<<"$rule"
+    mpi_pass "each peer's receive queue refuses one of $every, $link" --link "$link" --ranks 4 \
         --fault "post_recv.fail every=$every" --mca btl_verbs_use_srq 0 \
         -- random --iterations 20 --max-size 64K --timeout 25
 done

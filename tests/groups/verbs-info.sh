@@ -36,11 +36,11 @@ done
 
 # ---- no device, no rights, odd input
 
-# status N WHAT COMMAND...: ends with that status; what it says goes to $TAP_OUT
+# status N WHAT COMMAND...: ends in time with that status; what it says goes to $TAP_OUT
 status() {
     local want=$1 what=$2
     shift 2
-    "$@" >"$TAP_OUT" 2>&1
+    tap_limit 20 "$@" >"$TAP_OUT" 2>&1
     tap_is $? "$want" "$what"
 }
 # valid WHAT: $TAP_OUT is JSON

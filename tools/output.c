@@ -1,6 +1,9 @@
-/* Strings of JSON, for all tools.
+/* What all tools print alike: see output.h.
  * SPDX-License-Identifier: BSD-3-Clause */
-#include "tools/json.h"
+#include "tools/output.h"
+
+#include <errno.h>
+#include <string.h>
 
 void json_put_string(FILE *f, const char *s)
 {
@@ -23,4 +26,13 @@ void json_put_key(FILE *f, const char *key, const char *value)
 {
     fprintf(f, "\"%s\": ", key);
     json_put_string(f, value);
+}
+
+int output_end(const char *tool, int status)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout)) {
+        return status;
+    }
+    fprintf(stderr, "%s: the output cannot be written: %s\n", tool, strerror(errno));
+    return 2;
 }
